@@ -1,0 +1,75 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/typedoutbox/typedoutbox/topics"
+)
+
+var (
+	// ErrNoTransaction is returned by Enqueue and EnqueueAll when the
+	// transaction is the zero bun.Tx or has already ended.
+	ErrNoTransaction = errors.New("outbox: no open transaction; call Enqueue within db.RunInTx")
+
+	// ErrNotMigrated is returned when outbox_messages, or a piece of it, is
+	// missing in the database.
+	ErrNotMigrated = errors.New("outbox: the table outbox_messages is not as this version needs it; run Store.Migrate")
+
+	// ErrNoHandler is returned by Mux.Deliver for a topic without a handler,
+	// and by Relay.Start for a required topic without one.
+	ErrNoHandler = errors.New("outbox: no handler for the topic")
+
+	// ErrInvalidKey is returned when a key, an order key or a header cannot be
+	// stored: invalid UTF-8, a NUL, or a key longer than 1,024 bytes.
+	ErrInvalidKey = errors.New("outbox: invalid key")
+
+	// ErrPayloadTooLarge is returned when a payload is larger than the
+	// MaxBytes of its topic.
+	ErrPayloadTooLarge = topics.ErrPayloadTooLarge
+
+	// ErrSerialization is returned by Enqueue and EnqueueAll when the database
+	// aborted the transaction because of a concurrent one (SQLSTATE 40001 or
+	// 40P01): roll back and run the whole transaction again.
+	ErrSerialization = errors.New("outbox: the transaction collided with a concurrent one; roll back and run it again")
+
+	// ErrLeaseLost is the context.Cause of a delivery whose lease was taken
+	// over by another relay, or whose row is gone. What the handler returns is
+	// not recorded.
+	ErrLeaseLost = errors.New("outbox: the lease of this delivery was lost")
+)
+
+// Permanent marks err as final: the relay parks the message at once, whatever
+// its attempts. It is found through wrapping and errors.Join. Permanent(nil)
+// is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanentError{err: err}
+}
+
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string { return e.err.Error() }
+func (e *permanentError) Unwrap() error { return e.err }
+
+// RetryAfter asks for the next attempt after d instead of the backoff, for
+// instance what a Retry-After header says. The attempt counts. The relay waits
+// at least 100 ms. It is found through wrapping and errors.Join.
+// RetryAfter(d, nil) is nil.
+func RetryAfter(d time.Duration, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &retryAfterError{delay: d, err: err}
+}
+
+type retryAfterError struct {
+	delay time.Duration
+	err   error
+}
+
+func (e *retryAfterError) Error() string { return fmt.Sprintf("%v (retry after %v)", e.err, e.delay) }
+func (e *retryAfterError) Unwrap() error { return e.err }

@@ -29,7 +29,7 @@ func (d sqlDialect) nowPlus(micros string) string {
 	if d.postgres {
 		return "statement_timestamp() + (" + micros + ") * interval '1 microsecond'"
 	}
-	return "strftime('%Y-%m-%d %H:%M:%f', 'now', ((" + micros + " + 999) / 1000) / 1000.0 || ' seconds')"
+	return "strftime('%Y-%m-%d %H:%M:%f', 'now', ((((" + micros + ") + 999) / 1000) / 1000.0) || ' seconds')"
 }
 
 // micros reads a time column as microseconds of the Unix epoch on Postgres, so

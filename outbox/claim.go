@@ -1,0 +1,240 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// claimKind says how a row came to be claimed.
+type claimKind int
+
+const (
+	claimDue       claimKind = iota // it was due
+	claimSuspect                    // its lease had expired: whoever held it may have died of it
+	claimExhausted                  // likewise, on its last attempt: to be parked, not delivered
+)
+
+// claimRequest is one look of a relay.
+type claimRequest struct {
+	take     takeSet
+	limit    int           // due rows at most
+	suspect  bool          // and one row whose lease expired
+	name     string        // claimed_by
+	lease    time.Duration // from the time of the statement
+	deadline time.Duration // a claim that runs later than this takes nothing
+	tokens   [3]ID         // by claimKind, fresh
+}
+
+// claimed is one row that a claim took.
+type claimed struct {
+	msg  Message
+	kind claimKind
+	due  any // its previous available_at, as the database gave it
+}
+
+// claim takes due rows, oldest first, and at most one suspect.
+func (s session) claim(ctx context.Context, req claimRequest) ([]claimed, error) {
+	var out []claimed
+	var err error
+	if s.postgres {
+		out, err = s.claimPostgres(ctx, req)
+	} else {
+		out, err = s.claimSQLite(ctx, req)
+	}
+	// Neither database promises an order of what UPDATE returns.
+	slices.SortFunc(out, func(a, b claimed) int {
+		if byKind := cmp.Compare(b.kind, a.kind); byKind != 0 { // suspects first
+			return byKind
+		}
+		if byDue := compareDue(a.due, b.due); byDue != 0 {
+			return byDue
+		}
+		return slices.Compare(a.msg.ID[:], b.msg.ID[:])
+	})
+	return out, err
+}
+
+func compareDue(a, b any) int {
+	if x, ok := a.(int64); ok {
+		y, _ := b.(int64)
+		return cmp.Compare(x, y)
+	}
+	x, _ := a.(string)
+	y, _ := b.(string)
+	return cmp.Compare(x, y)
+}
+
+// claimPostgres is one statement. It first finds candidates without locking
+// them, with one index scan a topic, then locks the oldest that nobody else has
+// locked: locking within the scans would touch far more rows than it takes.
+// There are twice as many candidates as asked for, so that two relays that look
+// at once both find work. The row m is checked again under its lock.
+//
+// The claim carries its own expiry: one that was held up, say by a lock on the
+// table, until its client had given up takes nothing, instead of burning the
+// attempts of rows under a token that nobody holds.
+func (s session) claimPostgres(ctx context.Context, req claimRequest) ([]claimed, error) {
+	inTime := fmt.Sprintf("clock_timestamp() < statement_timestamp() + interval '%d microseconds'", req.deadline.Microseconds())
+	suspects := "SELECT NULL::uuid AS id, NULL::timestamptz AS available_at, 0 AS kind WHERE false"
+	if req.suspect {
+		suspects = fmt.Sprintf(`SELECT m.id, m.available_at, CASE WHEN %s THEN %d ELSE %d END AS kind
+	FROM outbox_messages AS m
+	WHERE m.status = 'claimed' AND m.available_at <= statement_timestamp() AND %s AND %s AND %s
+	ORDER BY m.available_at, m.id LIMIT 1 FOR NO KEY UPDATE OF m SKIP LOCKED`,
+			req.take.exhausted(), claimExhausted, claimSuspect, req.take.takes(), inTurn, inTime)
+	}
+	query := fmt.Sprintf(`WITH RECURSIVE %s, due AS MATERIALIZED (
+	SELECT m.id, m.available_at FROM outbox_messages AS m
+	WHERE m.id = ANY (ARRAY(
+			SELECT c.id FROM take CROSS JOIN LATERAL (
+				SELECT m.id, m.available_at FROM outbox_messages AS m
+				WHERE m.topic = take.topic AND m.status = 'pending' AND m.available_at <= statement_timestamp()
+					AND m.version <= take.version AND %s
+				ORDER BY m.available_at, m.id LIMIT %d) AS c
+			ORDER BY c.available_at, c.id LIMIT %d))
+		AND m.status = 'pending' AND m.available_at <= statement_timestamp() AND %s
+	ORDER BY m.available_at, m.id LIMIT %d FOR NO KEY UPDATE OF m SKIP LOCKED
+), suspect AS MATERIALIZED (
+	%s
+), picked AS (
+	SELECT id, available_at, %d AS kind FROM due UNION ALL SELECT id, available_at, kind FROM suspect
+)
+UPDATE outbox_messages AS m
+SET status = 'claimed', attempts = m.attempts + CASE picked.kind WHEN %d THEN 0 ELSE 1 END,
+	claimed_at = statement_timestamp(), claimed_by = ?,
+	claim_token = (CASE picked.kind WHEN %d THEN ? WHEN %d THEN ? ELSE ? END)::uuid,
+	available_at = statement_timestamp() + interval '%d microseconds', updated_at = statement_timestamp()
+FROM picked WHERE m.id = picked.id
+RETURNING %s, picked.kind, %s`,
+		req.take.taken(), inTurn, 2*req.limit, 2*req.limit, inTime, req.limit, suspects,
+		claimDue, claimExhausted, claimDue, claimSuspect, req.lease.Microseconds(),
+		s.messageColumns("m"), s.micros("picked.available_at"))
+
+	var out []claimed
+	err := s.query(ctx, req.deadline, func(rows *sql.Rows) error {
+		var c claimed
+		var due dbTime
+		var err error
+		if c.msg, err = scanMessage(rows, &c.kind, &due); err != nil {
+			return err
+		}
+		c.due = due.raw
+		out = append(out, c)
+		return nil
+	}, query, req.name, req.tokens[claimDue].String(), req.tokens[claimSuspect].String(), req.tokens[claimExhausted].String())
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// candidate is a row that a look on SQLite found.
+type candidate struct {
+	ID   string    `json:"id"`
+	Due  string    `json:"due"`
+	Kind claimKind `json:"kind"`
+}
+
+// claimSQLite looks without a lock first, so that an idle look never stands in
+// the way of a writer, and then claims what has not changed since.
+func (s session) claimSQLite(ctx context.Context, req claimRequest) ([]claimed, error) {
+	looks, err := s.looksSQLite(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]candidate{}
+	for _, look := range looks {
+		err := s.query(ctx, req.deadline, func(rows *sql.Rows) error {
+			var c candidate
+			if err := rows.Scan(&c.ID, &c.Due, &c.Kind); err != nil {
+				return err
+			}
+			found[c.ID] = c
+			return nil
+		}, look)
+		if err != nil {
+			return nil, err
+		}
+	}
+	picked := make([]candidate, 0, len(found))
+	for _, c := range found {
+		picked = append(picked, c)
+	}
+	slices.SortFunc(picked, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.Kind, a.Kind), cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID))
+	})
+	if due := slices.IndexFunc(picked, func(c candidate) bool { return c.Kind == claimDue }); due >= 0 {
+		picked = picked[:min(len(picked), due+req.limit)]
+	}
+	if len(picked) == 0 {
+		return nil, nil
+	}
+	query := fmt.Sprintf(`UPDATE outbox_messages AS m
+SET status = 'claimed', attempts = m.attempts + CASE r.kind WHEN %d THEN 0 ELSE 1 END,
+	claimed_at = %s, claimed_by = ?, claim_token = CASE r.kind WHEN %d THEN ? WHEN %d THEN ? ELSE ? END,
+	available_at = %s, updated_at = %s
+FROM %s WHERE m.id = r.id AND m.available_at = r.due
+	AND m.status = CASE r.kind WHEN %d THEN 'pending' ELSE 'claimed' END
+RETURNING %s`,
+		claimExhausted, s.now(), claimDue, claimSuspect, s.nowPlus("?"), s.now(),
+		s.recordSet("r", recordColumn{"id", ""}, recordColumn{"due", ""}, recordColumn{"kind", ""}), claimDue,
+		strings.ReplaceAll(s.messageColumns("m"), "m.", ""))
+	var out []claimed
+	err = s.query(ctx, req.deadline, func(rows *sql.Rows) error {
+		m, err := scanMessage(rows)
+		if err != nil {
+			return err
+		}
+		c := found[m.ID.String()]
+		out = append(out, claimed{msg: m, kind: c.Kind, due: c.Due})
+		return nil
+	}, query, req.name, req.tokens[claimDue].String(), req.tokens[claimSuspect].String(), req.tokens[claimExhausted].String(),
+		req.lease.Microseconds(), record(picked))
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// maxCompound is the number of terms that SQLite allows in a UNION ALL, with
+// room to spare.
+const maxCompound = 400
+
+// looksSQLite returns the queries for (id, available_at, kind) of candidates:
+// one scan of the index a topic, merged.
+func (s session) looksSQLite(ctx context.Context, req claimRequest) ([]string, error) {
+	listed := req.take.listed
+	if len(listed) == 0 {
+		err := s.query(ctx, req.deadline, func(rows *sql.Rows) error {
+			t := takenTopic{version: anyVersion}
+			defer func() { listed = append(listed, t) }()
+			return rows.Scan(&t.name)
+		}, "WITH RECURSIVE "+req.take.taken()+" SELECT topic FROM take")
+		if err != nil {
+			return nil, err
+		}
+	}
+	var looks []string
+	for chunk := range slices.Chunk(listed, maxCompound) {
+		var scans []string
+		for _, t := range chunk {
+			scans = append(scans, fmt.Sprintf(`SELECT * FROM (SELECT m.id, m.available_at, %d AS kind FROM outbox_messages AS m
+	WHERE m.topic = %s AND m.status = 'pending' AND m.available_at <= %s AND m.version <= %d AND %s
+	ORDER BY m.available_at, m.id LIMIT %d)`,
+				claimDue, quote(t.name), s.now(), t.version, inTurn, req.limit))
+		}
+		looks = append(looks, strings.Join(scans, " UNION ALL ")+fmt.Sprintf(" ORDER BY 2, 1 LIMIT %d", req.limit))
+	}
+	if req.suspect {
+		looks = append(looks, fmt.Sprintf(`SELECT m.id, m.available_at, CASE WHEN %s THEN %d ELSE %d END AS kind
+	FROM outbox_messages AS m WHERE m.status = 'claimed' AND m.available_at <= %s AND %s AND %s
+	ORDER BY m.available_at, m.id LIMIT 1`,
+			req.take.exhausted(), claimExhausted, claimSuspect, s.now(), req.take.takes(), inTurn))
+	}
+	return looks, nil
+}

@@ -1,0 +1,130 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+)
+
+// errGoexit is the outcome of a handler that ended its goroutine.
+var errGoexit = errors.New("the handler called runtime.Goexit")
+
+// deliverOne runs the handler of a flight, in a goroutine of its own, and hands
+// its outcome to the recorder.
+func (e *engine) deliverOne(f *flight) {
+	timeout := e.timeoutOf(f.msg.Topic)
+	ctx, cancelCause := context.WithCancelCause(e.deliveries)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	defer cancelCause(nil)
+	e.mu.Lock()
+	f.cancel = cancelCause
+	if f.lost {
+		cancelCause(ErrLeaseLost)
+	}
+	e.mu.Unlock()
+	watchdog := time.AfterFunc(timeout+e.shutdownTimeout, func() { e.giveUp(f) })
+	defer watchdog.Stop()
+
+	err := errGoexit
+	defer func() {
+		// Deferred, since Goexit runs nothing else.
+		e.delivered(ctx, f, err)
+	}()
+	err = e.call(ctx, f)
+}
+
+// call runs the handler and turns a panic into an error.
+func (e *engine) call(ctx context.Context, f *flight) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the handler panicked: %v", v)
+			e.log.Error("outbox: a handler panicked", "topic", f.msg.Topic, "id", f.msg.ID, "panic", v, "stack", string(debug.Stack()))
+		}
+	}()
+	return e.deliver(ctx, f.msg)
+}
+
+func (e *engine) timeoutOf(topic string) time.Duration {
+	if e.mux != nil {
+		if r := e.mux.route(topic); r != nil && r.timeout > 0 {
+			return r.timeout
+		}
+	}
+	return e.deliverTimeout
+}
+
+// delivered takes the result of a handler that has returned.
+func (e *engine) delivered(ctx context.Context, f *flight, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.active, f)
+	nudge(e.room)
+	defer e.dispatch()
+	switch {
+	case f.stuck:
+		e.log.Warn("outbox: a stuck handler has returned at last", "topic", f.msg.Topic, "id", f.msg.ID,
+			"after", time.Since(f.started).Round(time.Millisecond), "error", err)
+		return
+	case f.lost:
+		return
+	}
+	e.finish(e.judge(ctx, f, err))
+}
+
+// judge decides what becomes of a delivery. The caller holds mu.
+func (e *engine) judge(ctx context.Context, f *flight, err error) outcome {
+	if err == nil {
+		return f.sent()
+	}
+	var permanent *permanentError
+	if errors.As(err, &permanent) {
+		return e.park(f, err)
+	}
+	if errors.Is(context.Cause(ctx), errShutdown) {
+		e.released++
+		return f.released()
+	}
+	if f.msg.Attempts >= e.take.attemptsOf(f.msg.Topic) {
+		return e.park(f, err)
+	}
+	wait := backoff(f.msg.Attempts, e.baseBackoff, e.maxBackoff)
+	var after *retryAfterError
+	if errors.As(err, &after) {
+		wait = min(max(after.delay, minBackoff), maxDuration)
+	}
+	e.metrics.failed(f.msg.Topic)
+	e.log.Warn("outbox: a delivery failed and will be tried again", "topic", f.msg.Topic, "id", f.msg.ID,
+		"attempt", f.msg.Attempts, "in", wait.Round(time.Millisecond), "error", err)
+	return f.retried(wait, err.Error())
+}
+
+func (e *engine) park(f *flight, err error) outcome {
+	e.metrics.parked(f.msg.Topic)
+	e.log.Error("outbox: a message is parked as failed", "topic", f.msg.Topic, "id", f.msg.ID,
+		"attempt", f.msg.Attempts, "error", err)
+	return f.parked(err.Error())
+}
+
+// giveUp records a delivery as failed whose handler has ignored the end of its
+// context for too long, and no longer renews its lease. The slot stays taken
+// until the handler returns: freeing it would let such handlers pile up.
+func (e *engine) giveUp(f *flight) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.active[f] || f.lost || e.stopping {
+		return
+	}
+	f.stuck = true
+	e.metrics.stuck(f.msg.Topic)
+	e.log.Error("outbox: a handler is stuck: it ignores its context and keeps its slot", "topic", f.msg.Topic, "id", f.msg.ID,
+		"for", time.Since(f.started).Round(time.Millisecond))
+	err := fmt.Errorf("the handler was stuck: it did not return within %v", time.Since(f.started).Round(time.Millisecond))
+	if f.msg.Attempts >= e.take.attemptsOf(f.msg.Topic) {
+		e.finish(e.park(f, err))
+		return
+	}
+	e.finish(f.retried(backoff(f.msg.Attempts, e.baseBackoff, e.maxBackoff), err.Error()))
+}

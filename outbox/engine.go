@@ -1,0 +1,438 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// errShutdown is the cause of a delivery's context that a shutdown cancels.
+var errShutdown = errors.New("outbox: the relay is shutting down")
+
+// cancelGrace is how long a shutdown waits for handlers whose context it has
+// cancelled.
+const cancelGrace = time.Second
+
+// engine is one run of a relay. A loop claims rows, a goroutine a delivery runs
+// handlers, one records outcomes in batches, one renews leases; Start adds one
+// that sweeps and one that listens.
+type engine struct {
+	relaySettings
+	hooks   *registration
+	drain   bool
+	metrics relayMetrics
+	health  health
+
+	wake   chan struct{} // look now
+	room   chan struct{} // a slot or the queue has room, or a flight has ended
+	record chan struct{} // there are outcomes
+	renewN chan struct{} // renew now
+
+	deliveries       context.Context // parent of every delivery's
+	cancelDeliveries context.CancelCauseFunc
+
+	mu       sync.Mutex
+	flights  map[ID]*flight   // claimed and not yet recorded
+	ready    []*flight        // waiting for a slot, in the order of delivery
+	active   map[*flight]bool // whose handlers have not returned: each holds a slot
+	outcomes []outcome        // to be recorded
+	stopping bool
+	recorded int // rows recorded as sent
+	released int // rows given back
+
+	suspectFlights  int       // suspects in flight: one at most
+	suspectsBlocked bool      // an outage: our own renewals come first
+	suspectsAfter   time.Time // then this
+	suspectLook     time.Time // when suspects are looked for next
+}
+
+func newEngine(cfg relaySettings, wake chan struct{}, hooks *registration, drain bool) *engine {
+	return &engine{
+		relaySettings: cfg, hooks: hooks, drain: drain, wake: wake,
+		metrics: newRelayMetrics(cfg.name),
+		health:  health{log: cfg.log},
+		room:    make(chan struct{}, 1), record: make(chan struct{}, 1), renewN: make(chan struct{}, 1),
+		flights: map[ID]*flight{}, active: map[*flight]bool{},
+	}
+}
+
+// nudge puts a token into a channel of capacity one.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// run works until ctx ends, or in a drain until nothing is due, and then shuts
+// down.
+func (e *engine) run(ctx context.Context) (int, error) {
+	work := context.WithoutCancel(ctx) // for statements, which a shutdown must not cut off
+	e.deliveries, e.cancelDeliveries = context.WithCancelCause(work)
+	defer e.cancelDeliveries(errShutdown)
+
+	if err := e.validate(ctx); err != nil {
+		if ctx.Err() != nil && !e.drain {
+			return 0, nil
+		}
+		return 0, err
+	}
+
+	unhook := context.AfterFunc(ctx, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.stopping = true
+	})
+	defer unhook()
+	background, stop := context.WithCancel(work)
+	defer stop()
+	var loops sync.WaitGroup
+	loops.Go(func() { e.recordLoop(background) })
+	loops.Go(func() { e.renewLoop(background) })
+	if !e.drain {
+		loops.Go(func() { e.sweepLoop(background) })
+		loops.Go(func() { e.listenLoop(background) })
+	}
+	disowned := &orphans{engine: e, stop: background}
+	loopErr := e.claimLoop(ctx, work, disowned)
+	stopErr := e.shutdown()
+	stop()
+	loops.Wait()
+	disowned.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.recorded, errors.Join(loopErr, stopErr)
+}
+
+// validate checks the database before the first claim. An unreachable one is
+// waited for; one that answers but is not ready is an error.
+func (e *engine) validate(ctx context.Context) error {
+	for {
+		err := Store{DB: e.db}.Validate(e.hooks.context(ctx))
+		if err == nil {
+			e.answered("start")
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if e.drain || classify(err) == failureInvalid {
+			return err
+		}
+		e.blockSuspects()
+		if err := sleep(ctx, e.health.fail("start", err)); err != nil {
+			return err
+		}
+	}
+}
+
+// claimLoop claims while there is room and something is due, until ctx ends.
+func (e *engine) claimLoop(ctx, work context.Context, disowned *orphans) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if !e.waitForRoom(ctx) {
+			return e.endOf(ctx)
+		}
+		idle := e.isIdle()
+		n, err := e.look(work, disowned)
+		switch {
+		case ctx.Err() != nil:
+			return e.endOf(ctx)
+		case err != nil && classify(err) == failureContention:
+			if sleep(ctx, pause(1)) != nil {
+				return e.endOf(ctx)
+			}
+		case err != nil && e.drain:
+			return fmt.Errorf("outbox: claim: %w", err)
+		case err != nil:
+			e.blockSuspects()
+			if sleep(ctx, e.health.fail("claim", err)) != nil {
+				return e.endOf(ctx)
+			}
+		case n > 0:
+		case e.drain && idle:
+			return nil
+		case e.drain:
+			select { // what is in flight may make other rows due
+			case <-ctx.Done():
+			case <-e.room:
+			}
+		default:
+			timer.Reset(jitter(e.interval))
+			select {
+			case <-ctx.Done():
+			case <-e.wake:
+			case <-timer.C:
+			}
+		}
+	}
+}
+
+// endOf is the result of a loop that ctx has ended.
+func (e *engine) endOf(ctx context.Context) error {
+	if e.drain {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// waitForRoom waits until few enough rows are queued for another claim. It
+// returns false when ctx ends.
+func (e *engine) waitForRoom(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		e.mu.Lock()
+		hasRoom := len(e.ready) < min(e.concurrency, (e.batch+1)/2)
+		e.mu.Unlock()
+		if hasRoom {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+		case <-e.room:
+		}
+	}
+	return false
+}
+
+func (e *engine) isIdle() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.flights) == 0
+}
+
+// look claims what is due and hands it out. It returns how many rows it took.
+func (e *engine) look(work context.Context, disowned *orphans) (int, error) {
+	req := claimRequest{
+		take: e.take, name: e.name, lease: e.claimTimeout, deadline: e.claimStatement,
+	}
+	for i := range req.tokens {
+		token, err := newToken()
+		if err != nil {
+			return 0, err
+		}
+		req.tokens[i] = token
+	}
+	begun := time.Now() // before the statement, whose time starts the lease
+	e.mu.Lock()
+	req.limit = e.batch - len(e.ready)
+	req.suspect = e.wantSuspect(begun)
+	e.mu.Unlock()
+
+	rows, err := e.session.claim(work, req)
+	if err != nil {
+		if unknownOutcome(err) {
+			disowned.release(work, req.tokens)
+		}
+		return 0, err
+	}
+	e.answered("claim")
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if req.suspect {
+		e.suspectLook = begun.Add(e.interval)
+	}
+	for _, c := range rows {
+		e.admit(c, req, begun)
+	}
+	e.dispatch()
+	return len(rows), nil
+}
+
+// wantSuspect reports whether the next claim should look for a row whose lease
+// has expired. The caller holds mu.
+func (e *engine) wantSuspect(now time.Time) bool {
+	if e.suspectFlights > 0 || e.suspectsBlocked || now.Before(e.suspectsAfter) {
+		return false
+	}
+	return e.drain || !now.Before(e.suspectLook)
+}
+
+// admit takes a claimed row into the relay. The caller holds mu.
+func (e *engine) admit(c claimed, req claimRequest, begun time.Time) {
+	if old := e.flights[c.msg.ID]; old != nil { // we have taken over from ourselves
+		e.lose(old)
+	}
+	f := &flight{
+		lease: lease{ID: c.msg.ID, Token: req.tokens[c.kind]},
+		msg:   c.msg, kind: c.kind, due: c.due, ordered: c.msg.OrderKey != "",
+		until: begun.Add(e.claimTimeout),
+	}
+	e.flights[f.ID] = f
+	if f.isSuspect() {
+		e.suspectFlights++
+	}
+	if f.kind == claimExhausted {
+		const reason = "lease expired on the last attempt"
+		e.log.Error("outbox: parked, since whoever delivered it died or stalled each time", "topic", f.msg.Topic, "id", f.msg.ID, "attempts", f.msg.Attempts)
+		e.metrics.parked(f.msg.Topic)
+		e.finish(f.parked(reason))
+		return
+	}
+	if f.isSuspect() {
+		e.ready = slices.Insert(e.ready, 0, f)
+		return
+	}
+	e.ready = append(e.ready, f)
+}
+
+// dispatch starts what is ready while there are slots. A row whose lease is not
+// known to be live is given back. The caller holds mu.
+func (e *engine) dispatch() {
+	for !e.stopping && len(e.active) < e.concurrency && len(e.ready) > 0 {
+		f := e.ready[0]
+		e.ready = e.ready[1:]
+		now := time.Now()
+		if !now.Before(f.until) {
+			e.release(f)
+			continue
+		}
+		f.state, f.started = flightRunning, now
+		e.active[f] = true
+		go e.deliverOne(f)
+	}
+}
+
+// release gives a flight back that has not begun. The caller holds mu.
+func (e *engine) release(f *flight) {
+	e.released++
+	e.finish(f.released())
+}
+
+// finish hands an outcome to the recorder. The caller holds mu.
+func (e *engine) finish(o outcome) {
+	o.flight.state = flightSettling
+	e.outcomes = append(e.outcomes, o)
+	nudge(e.record)
+}
+
+// end forgets a flight whose outcome is recorded or void. The caller holds mu.
+func (e *engine) end(f *flight) {
+	if e.flights[f.ID] != f {
+		return
+	}
+	delete(e.flights, f.ID)
+	if f.isSuspect() {
+		e.suspectFlights--
+		e.suspectLook = time.Time{} // there may be another
+		if !e.stopping {
+			nudge(e.wake)
+		}
+	}
+	nudge(e.room)
+}
+
+// lose gives up a flight that another relay holds. The caller holds mu.
+func (e *engine) lose(f *flight) {
+	if f.lost {
+		return
+	}
+	f.lost = true
+	e.metrics.lost(f.msg.Topic)
+	e.log.Warn("outbox: lease lost; another relay may deliver this message too", "topic", f.msg.Topic, "id", f.msg.ID, "attempts", f.msg.Attempts)
+	if f.cancel != nil {
+		f.cancel(ErrLeaseLost)
+	}
+	if i := slices.Index(e.ready, f); i >= 0 {
+		e.ready = slices.Delete(e.ready, i, i+1)
+	}
+	e.end(f)
+}
+
+// blockSuspects notes an outage: rows whose lease has expired meanwhile may
+// well be in good hands.
+func (e *engine) blockSuspects() {
+	e.mu.Lock()
+	e.suspectsBlocked = true
+	e.mu.Unlock()
+	nudge(e.renewN)
+}
+
+// answered notes that an operation succeeded. After an outage, renewals come
+// first.
+func (e *engine) answered(operation string) {
+	if e.health.ok(operation) {
+		nudge(e.renewN)
+	}
+}
+
+// shutdown brings what is in flight to an end and says what could not be.
+func (e *engine) shutdown() error {
+	e.mu.Lock()
+	e.stopping = true
+	for _, f := range e.ready {
+		e.release(f)
+	}
+	e.ready = nil
+	e.mu.Unlock()
+
+	returned := func() bool { return len(e.active) == e.count(func(f *flight) bool { return f.stuck }) }
+	if !e.waitUntil(e.shutdownTimeout, returned) {
+		e.cancelDeliveries(errShutdown)
+		e.waitUntil(cancelGrace, returned)
+	}
+	unrecorded := func() int {
+		return len(e.flights) - e.count(func(f *flight) bool { return f.state == flightRunning && !f.lost })
+	}
+	e.waitUntil(e.shutdownTimeout, func() bool { return unrecorded() == 0 })
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.released > 0 && e.session.postgres {
+		_ = notifyRelays(e.db.DB)
+	}
+	var errs []error
+	if n := unrecorded(); n > 0 {
+		errs = append(errs, fmt.Errorf("outbox: %d outcomes could not be recorded; their messages will be delivered again when their leases end", n))
+	}
+	if len(e.active) > 0 {
+		errs = append(errs, fmt.Errorf("outbox: %d handlers ignored their context and still run: %s", len(e.active), e.stragglers()))
+	}
+	return errors.Join(errs...)
+}
+
+// count counts the handlers that have not returned and of which a condition
+// holds. The caller holds mu.
+func (e *engine) count(condition func(*flight) bool) int {
+	n := 0
+	for f := range e.active {
+		if condition(f) {
+			n++
+		}
+	}
+	return n
+}
+
+// stragglers names the messages whose handlers still run. The caller holds mu.
+func (e *engine) stragglers() string {
+	var names []string
+	for f := range e.active {
+		names = append(names, f.msg.Topic+" "+f.msg.ID.String())
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// waitUntil waits until a condition holds under mu, at most for d, and reports
+// whether it does.
+func (e *engine) waitUntil(d time.Duration, condition func() bool) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		e.mu.Lock()
+		ok := condition()
+		e.mu.Unlock()
+		if ok {
+			return true
+		}
+		select {
+		case <-e.room:
+		case <-timer.C:
+			return false
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// flightState is how far a claimed row has come.
+type flightState int
+
+const (
+	flightReady    flightState = iota // waits for a slot
+	flightRunning                     // its handler runs
+	flightSettling                    // its outcome is being recorded
+)
+
+// flight is one claimed row on its way through the relay, from claim to
+// recording. The engine's mutex guards the fields below msg.
+type flight struct {
+	lease
+	msg     Message
+	kind    claimKind
+	due     any
+	ordered bool
+
+	state   flightState
+	until   time.Time // the lease is known to be live until then, on the monotonic clock
+	started time.Time
+	cancel  context.CancelCauseFunc // while running
+	lost    bool                    // another relay has it, or nobody
+	stuck   bool                    // recorded as failed while its handler runs on
+}
+
+func (f *flight) isSuspect() bool { return f.kind != claimDue }
+
+// outcome is what is to be recorded of a flight.
+type outcome struct {
+	flight  *flight
+	verdict verdict
+	tries   int // how often recording it has been refused
+}
+
+// sent says that the handler returned nil.
+func (f *flight) sent() outcome {
+	return outcome{flight: f, verdict: verdict{lease: f.lease, Status: StatusSent, Attempts: f.msg.Attempts}}
+}
+
+// parked says that there will be no further attempt.
+func (f *flight) parked(reason string) outcome {
+	return outcome{flight: f, verdict: verdict{lease: f.lease, Status: StatusFailed, Attempts: f.msg.Attempts, Reason: cleanReason(reason)}}
+}
+
+// retried says that the next attempt is due after wait.
+func (f *flight) retried(wait time.Duration, reason string) outcome {
+	micros := wait.Microseconds()
+	return outcome{flight: f, verdict: verdict{
+		lease: f.lease, Status: StatusPending, Attempts: f.msg.Attempts, Wait: &micros, Reason: cleanReason(reason),
+	}}
+}
+
+// released gives the row back as it was before the claim. A suspect stays one:
+// claimed, with its lease over.
+func (f *flight) released() outcome {
+	v := verdict{lease: f.lease, Status: StatusPending, Attempts: f.msg.Attempts - 1, Due: f.due}
+	if f.isSuspect() {
+		v.Status = StatusClaimed
+	}
+	if f.kind == claimExhausted {
+		v.Attempts = f.msg.Attempts
+	}
+	return outcome{flight: f, verdict: v}
+}

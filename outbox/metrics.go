@@ -1,0 +1,45 @@
+package outbox
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// relayMetrics are the counters of a relay, by topic, under the global
+// MeterProvider of OpenTelemetry. Without one they cost next to nothing.
+type relayMetrics struct {
+	relay  attribute.KeyValue
+	counts map[string]metric.Int64Counter
+}
+
+func newRelayMetrics(relay string) relayMetrics {
+	meter := otel.GetMeterProvider().Meter("github.com/typedoutbox/typedoutbox/outbox")
+	m := relayMetrics{relay: attribute.String("outbox.relay", relay), counts: map[string]metric.Int64Counter{}}
+	for name, description := range map[string]string{
+		"outbox.relay.sent":        "Messages recorded as sent.",
+		"outbox.relay.failed":      "Failed attempts that will be tried again.",
+		"outbox.relay.parked":      "Messages parked as failed.",
+		"outbox.relay.leases_lost": "Leases that another relay took over.",
+		"outbox.relay.stuck":       "Deliveries whose handler ignored the end of its context.",
+	} {
+		if counter, err := meter.Int64Counter(name, metric.WithDescription(description)); err == nil {
+			m.counts[name] = counter
+		}
+	}
+	return m
+}
+
+func (m relayMetrics) add(name, topic string) {
+	if counter := m.counts[name]; counter != nil {
+		counter.Add(context.Background(), 1, metric.WithAttributes(m.relay, attribute.String("outbox.topic", topic)))
+	}
+}
+
+func (m relayMetrics) sent(topic string)   { m.add("outbox.relay.sent", topic) }
+func (m relayMetrics) failed(topic string) { m.add("outbox.relay.failed", topic) }
+func (m relayMetrics) parked(topic string) { m.add("outbox.relay.parked", topic) }
+func (m relayMetrics) lost(topic string)   { m.add("outbox.relay.leases_lost", topic) }
+func (m relayMetrics) stuck(topic string)  { m.add("outbox.relay.stuck", topic) }

@@ -1,0 +1,88 @@
+// Package pgtest gives tests Postgres databases of their own, with
+// outbox_messages in place.
+package pgtest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	"github.com/uptrace/bun/driver/pgdriver"
+
+	"github.com/typedoutbox/typedoutbox/internal/pgcluster"
+	"github.com/typedoutbox/typedoutbox/outbox"
+)
+
+// Options say what is special about a database. The zero value is the default.
+type Options struct {
+	// TimeZone is the TimeZone of the database's sessions, such as
+	// Asia/Kolkata. Default that of the server.
+	TimeZone string
+
+	// Server returns the server. Default pgcluster.Shared.
+	Server func() (*pgcluster.Cluster, error)
+}
+
+// Open returns the URL of a fresh, migrated database that is private to t; it
+// suits pgdriver and pgx. When t ends, after the cleanups that were registered
+// later, the database is dropped with the connections to it.
+//
+// Where there is no Postgres, Open skips t, or fails it if the environment has
+// OUTBOX_TEST_REQUIRE=postgres. It fails t if Postgres is there and does not
+// work.
+func Open(t testing.TB, opts Options) string {
+	t.Helper()
+	server := opts.Server
+	if server == nil {
+		server = pgcluster.Shared
+	}
+	cluster, err := server()
+	switch {
+	case errors.Is(err, pgcluster.ErrUnavailable) && os.Getenv("OUTBOX_TEST_REQUIRE") != "postgres":
+		t.Skipf("this test needs Postgres: %v", err)
+	case err != nil:
+		t.Fatalf("this test needs Postgres: %v", err)
+	}
+	template := pgcluster.Template{Content: content(t), Migrate: migrate}
+	if opts.TimeZone != "" {
+		template.Settings = map[string]string{"timezone": opts.TimeZone}
+	}
+	// Not t.Context, which ends before the cleanups run.
+	ctx := context.WithoutCancel(t.Context())
+	db, err := cluster.Create(ctx, template)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Drop(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return db.URL
+}
+
+// content is the text of the migrations, whose change makes another template.
+func content(t testing.TB) string {
+	t.Helper()
+	steps, err := outbox.Migrations(dialect.PG)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, step := range steps {
+		b.WriteString(step.Name + "\n" + step.SQL + "\n")
+	}
+	return b.String()
+}
+
+func migrate(ctx context.Context, url string) (err error) {
+	db := bun.NewDB(sql.OpenDB(pgdriver.NewConnector(pgdriver.WithDSN(url))), pgdialect.New())
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return outbox.Store{DB: db}.Migrate(ctx)
+}

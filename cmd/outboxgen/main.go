@@ -1,0 +1,145 @@
+// Outboxgen turns annotated structs into typed topics for a transactional
+// outbox.
+//
+// Usage:
+//
+//	outboxgen [-diff] [-tags list] [-v] [packages]
+//
+// Given this file,
+//
+//	package orders
+//
+//	//go:generate go tool outboxgen
+//
+//	// OrderCreated is placed when a customer has paid.
+//	//
+//	//outbox:event orders.created key=OrderID
+//	type OrderCreated struct {
+//		OrderID string `json:"order_id"`
+//		Total   int64  `json:"total"`
+//	}
+//
+// it writes the file outbox_gen.go into the same package, with
+//
+//	var OrderCreatedTopic = topics.New("orders.created", &topics.Options[OrderCreated]{
+//		Key: func(e OrderCreated) string { return topics.JoinKey("orders.created", e.OrderID) },
+//	})
+//
+// and a function OutboxTopics that lists the topics of the package. Install it
+// for a module with
+//
+//	go get -tool github.com/typedoutbox/typedoutbox/cmd/outboxgen
+//
+// # Flags
+//
+// Packages are named as for go list; without any, outboxgen works on the one
+// in the current directory. Without a flag it is silent when it succeeds.
+//
+//	-diff       print what would change as a unified diff and write nothing
+//	-tags list  load the packages with these build tags, separated by commas
+//	-v          list the files, and what becomes of each, on standard error
+//
+// The exit code is 0 for success, 1 if there is a problem or, with -diff, a
+// difference, and 2 for a wrong command line. Problems of all packages are
+// printed together, sorted, one a line, as
+//
+//	path:line:col: what is wrong; what to do
+//
+// and if there is one, no file is written. In CI, run
+//
+//	go tool outboxgen -diff ./...
+//
+// once at the root: it fails if generated code is stale, and it alone sees two
+// packages that claim the same topic name.
+//
+// # Events
+//
+// An event is a struct type at package level with the comment
+//
+//	//outbox:event NAME [version=N] [key=[SCOPE:]FIELDS] [order=[SCOPE:]FIELDS]
+//		[alias=NAMES] [reserved=KEYS] [compat=both|backward] [var=IDENTIFIER]
+//
+// on one line of its doc comment; in a group of types, on the type within the
+// parentheses. There is no space in //outbox:event nor around "=", and lists
+// are separated by commas. A comment that merely resembles a directive, or
+// that stands where it has no effect, is an error.
+//
+// NAME is the name under which rows are stored: 1 to 200 bytes of a-z A-Z 0-9 .
+// _ - : and /. Two events must not share a name.
+//
+// version= is the version of the payload's schema, 1 if left out. Raise it when
+// stored payloads no longer decode as they should, and write an upcast.
+//
+// key= derives the idempotency key from fields of the payload, order= the key
+// whose rows are delivered in order. A field is exported, and may be a path such
+// as Customer.ID. It is a string, an integer, which is written in decimal, or a
+// comparable type whose String method has a value receiver. A field that may be
+// nil, a float and a time.Time are refused. If all fields are zero, there is no
+// key. SCOPE is put in front of the fields and separates keys of different
+// meaning. It defaults to the first name that the topic had, so that an event
+// keeps its keys when it is renamed. Two events with order=order:OrderID are
+// delivered in one sequence for each order.
+//
+// alias= lists former names, the latest first. Rows stored under them still
+// arrive.
+//
+// reserved= lists JSON keys of removed fields, and compat= the directions in
+// which payloads must stay readable. Both are checked for syntax and have no
+// further effect yet.
+//
+// var= names the generated variable. It is the type's name with Topic behind
+// it if left out.
+//
+// The type must not be generic, an alias, or declared in a file that is left
+// out of some builds, which includes tests. It may be unexported; the variable
+// then is, too.
+//
+// # Upcasts
+//
+// Stored rows outlive a deploy. An event at version N needs N-1 functions, each
+// of which raises a payload by one version:
+//
+//	//outbox:event orders.created version=2
+//	type OrderCreated struct {
+//		OrderID string
+//		Total   Money
+//	}
+//
+//	type orderCreatedV1 struct {
+//		OrderID string
+//		Cents   int64
+//	}
+//
+//	//outbox:upcast OrderCreated from=1
+//	func orderCreatedFromV1(old orderCreatedV1) (OrderCreated, error) {
+//		return OrderCreated{OrderID: old.OrderID, Total: Cents(old.Cents)}, nil
+//	}
+//
+// Each function takes what the one before it returns, and the last returns the
+// event.
+//
+// # Other directives
+//
+//	//outbox:retired NAME REASON
+//	//outbox:package handlers=off
+//	//outbox:allow RULE REASON
+//
+// are known and checked for syntax, and have no further effect yet.
+//
+// # The generated file
+//
+// The state of outbox_gen.go does not matter: it may be missing, stale, empty or
+// full of conflict markers, and the package need not compile without it. The
+// same source gives the same bytes on every system. The file is replaced only if
+// its content changes, and deleted when the last event goes, provided that its
+// first line says that outboxgen wrote it. A file of that name that outboxgen
+// did not write is never touched.
+package main
+
+import (
+	"os"
+
+	"github.com/typedoutbox/typedoutbox/gen"
+)
+
+func main() { os.Exit(gen.Main(os.Args[1:], os.Stdout, os.Stderr)) }

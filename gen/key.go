@@ -1,0 +1,177 @@
+package gen
+
+import (
+	"fmt"
+	"go/types"
+	"strings"
+
+	"github.com/typedoutbox/typedoutbox/internal/directive"
+)
+
+// keyFunc is a derived key: topics.JoinKey(scope, parts...).
+type keyFunc struct {
+	scope string
+	parts []keyPart
+}
+
+// keyPart is one field of a key.
+type keyPart struct {
+	path  string // from the event, "Customer.ID"
+	kind  partKind
+	plain bool // the field's type is the predeclared one, so no conversion is needed
+}
+
+type partKind int
+
+const (
+	partString partKind = iota
+	partInt
+	partUint
+	partStringer
+)
+
+// keyFunc resolves the value of key= or order=.
+func (u *unit) keyFunc(e *event, name string, k *directive.Key) *keyFunc {
+	if k == nil {
+		return nil
+	}
+	out := &keyFunc{scope: k.Scope.Text}
+	if out.scope == "" {
+		out.scope = e.Scope()
+	}
+	for _, f := range k.Fields {
+		part, why := u.keyPart(e.obj.Type(), f.Text)
+		if why != "" {
+			u.report.addf(f.Pos, "%s=%s: %s", name, f.Text, why)
+			e.broken = true
+			continue
+		}
+		out.parts = append(out.parts, part)
+	}
+	return out
+}
+
+// keyPart follows a path of fields. It says why a field cannot be part of a
+// key, and what to do.
+func (u *unit) keyPart(root types.Type, path string) (part keyPart, why string) {
+	t, at := root, u.spell(root)
+	for name := range strings.SplitSeq(path, ".") {
+		if _, ok := t.Underlying().(*types.Struct); !ok {
+			return part, fmt.Sprintf("%s is %s and has no field %s; name fields of structs", at, describe(t), name)
+		}
+		obj, _, indirect := types.LookupFieldOrMethod(t, false, u.pkg.Types, name)
+		field, ok := obj.(*types.Var)
+		if !ok {
+			return part, u.noField(t, at, name)
+		}
+		if indirect {
+			return part, fmt.Sprintf("%s is reached through an embedded pointer, which may be nil; embed the struct itself", name)
+		}
+		t, at = types.Unalias(field.Type()), name
+		if _, ok := t.Underlying().(*types.Pointer); ok {
+			return part, fmt.Sprintf("%s is a pointer, which may be nil; use a field that is none", name)
+		}
+	}
+	part.path = path
+	part.kind, part.plain, why = u.partKind(t)
+	return part, why
+}
+
+func (u *unit) noField(t types.Type, at, name string) string {
+	var fields []string
+	if st, ok := t.Underlying().(*types.Struct); ok {
+		for f := range st.Fields() {
+			if f.Exported() {
+				fields = append(fields, f.Name())
+			}
+		}
+	}
+	if near := directive.Nearest(name, fields); near != "" {
+		return fmt.Sprintf("%s has no field %s; did you mean %s?", at, name, near)
+	}
+	return fmt.Sprintf("%s has no field %s; name an exported field", at, name)
+}
+
+const keyTypes = "use a string, an integer, or a comparable type whose String method has a value receiver"
+
+func (u *unit) partKind(t types.Type) (kind partKind, plain bool, why string) {
+	if basic, ok := t.Underlying().(*types.Basic); ok {
+		switch info := basic.Info(); {
+		case info&types.IsString != 0:
+			return partString, isPredeclared(t, types.String), ""
+		case info&types.IsUnsigned != 0:
+			return partUint, isPredeclared(t, types.Uint64), ""
+		case info&types.IsInteger != 0:
+			return partInt, isPredeclared(t, types.Int64), ""
+		case info&types.IsFloat != 0:
+			return 0, false, "a float has no one spelling; " + keyTypes
+		}
+	}
+	if isTime(t) {
+		return 0, false, "the String of a time.Time tells the clock's reading apart from the time's; " + keyTypes
+	}
+	if types.IsInterface(t) {
+		return 0, false, fmt.Sprintf("%s is an interface, which may be nil; %s", u.spell(t), keyTypes)
+	}
+	if why := stringer(t, u.pkg.Types); why != "" {
+		return 0, false, fmt.Sprintf("%s %s; %s", u.spell(t), why, keyTypes)
+	}
+	if !hasZeroTest(t) {
+		return 0, false, fmt.Sprintf("%s cannot be compared with its zero value; %s", u.spell(t), keyTypes)
+	}
+	return partStringer, false, ""
+}
+
+func isPredeclared(t types.Type, kind types.BasicKind) bool {
+	basic, ok := t.(*types.Basic)
+	return ok && basic.Kind() == kind
+}
+
+func isTime(t types.Type) bool {
+	named, ok := t.(*types.Named)
+	return ok && named.Obj().Name() == "Time" && named.Obj().Pkg() != nil && named.Obj().Pkg().Path() == "time"
+}
+
+// stringer says why t has no String method that is safe to call on any value.
+func stringer(t types.Type, from *types.Package) string {
+	obj, _, indirect := types.LookupFieldOrMethod(t, false, from, "String")
+	method, ok := obj.(*types.Func)
+	if !ok && indirect {
+		return "has a String method only on its pointer"
+	}
+	if !ok {
+		return "is neither a string nor an integer, and has no String method"
+	}
+	sig := method.Signature()
+	if sig.Params().Len() != 0 || sig.Results().Len() != 1 || !isPredeclared(types.Unalias(sig.Results().At(0).Type()), types.String) {
+		return "has a method String of another signature than func() string"
+	}
+	recv := types.Unalias(sig.Recv().Type())
+	switch {
+	case indirect:
+		return "has its String method from an embedded pointer, which may be nil"
+	case types.IsInterface(recv):
+		return "has its String method from an embedded interface, which may be nil"
+	case isTime(recv):
+		return "has its String method from time.Time, which tells the clock's reading apart"
+	}
+	return ""
+}
+
+// hasZeroTest reports whether == on t compiles and never panics.
+func hasZeroTest(t types.Type) bool {
+	switch u := t.Underlying().(type) {
+	case *types.Basic, *types.Pointer, *types.Chan:
+		return true
+	case *types.Array:
+		return hasZeroTest(u.Elem())
+	case *types.Struct:
+		for f := range u.Fields() {
+			if !hasZeroTest(f.Type()) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}

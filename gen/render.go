@@ -1,0 +1,174 @@
+package gen
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// render returns the content of the unit's output.
+func (u *unit) render() []byte {
+	slices.SortFunc(u.events, func(a, b *event) int { return strings.Compare(a.Name.Text, b.Name.Text) })
+	w := &writer{topics: "topics", strconv: "strconv"}
+	imports := map[string]bool{}
+	for _, e := range u.events {
+		imports[e.ident] = true
+	}
+	w.topics = u.importName("topics", imports)
+	w.strconv = u.importName("strconv", imports)
+	for _, e := range u.events {
+		w.topic(e)
+	}
+	w.infos(u.events)
+
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%s\n\npackage %s\n\nimport (\n", header, u.pkg.Name)
+	if w.usesStrconv {
+		fmt.Fprintf(&out, "%s\n\n", importSpec(w.strconv, "strconv"))
+	}
+	fmt.Fprintf(&out, "%s\n)\n", importSpec(w.topics, topicsPath))
+	out.Write(w.body.Bytes())
+	formatted, err := format.Source(out.Bytes())
+	if err != nil {
+		u.report.addf(u.events[0].pos, "the generated code does not parse (%v); report this as a bug of outboxgen", err)
+		return nil
+	}
+	u.checkHidden(formatted)
+	return formatted
+}
+
+func importSpec(name, path string) string {
+	if path == name || strings.HasSuffix(path, "/"+name) {
+		return strconv.Quote(path)
+	}
+	return name + " " + strconv.Quote(path)
+}
+
+// checkHidden reports declarations of the package that hide a predeclared name
+// which the generated code needs.
+func (u *unit) checkHidden(src []byte) {
+	f, err := parser.ParseFile(token.NewFileSet(), outputName, src, parser.SkipObjectResolution)
+	if err != nil {
+		return
+	}
+	reported := map[string]bool{}
+	ast.Inspect(f, func(n ast.Node) bool {
+		id, ok := n.(*ast.Ident)
+		if ok && u.taken[id.Name].IsValid() && types.Universe.Lookup(id.Name) != nil && !reported[id.Name] {
+			reported[id.Name] = true
+			u.report.addf(u.taken[id.Name], "%s hides the predeclared %s, which generated code needs; rename it", id.Name, id.Name)
+		}
+		return true
+	})
+}
+
+// writer writes the declarations of one output.
+type writer struct {
+	body        bytes.Buffer
+	topics      string // the name of the import
+	strconv     string
+	usesStrconv bool
+}
+
+func (w *writer) printf(format string, args ...any) { fmt.Fprintf(&w.body, format, args...) }
+
+func (w *writer) topic(e *event) {
+	w.printf("\n// %s is the topic %q, whose payload is %s.\n", e.ident, e.Name.Text, e.typeName())
+	if e.Version.N == 1 && len(e.Aliases) == 0 && e.key == nil && e.order == nil {
+		w.printf("var %s = %s.New[%s](%q, nil)\n", e.ident, w.topics, e.typeName(), e.Name.Text)
+		return
+	}
+	w.printf("var %s = %s.New(%q, &%s.Options[%s]{\n", e.ident, w.topics, e.Name.Text, w.topics, e.typeName())
+	if e.Version.N > 1 {
+		w.printf("Version: %d,\n", e.Version.N)
+	}
+	if len(e.Aliases) > 0 {
+		quoted := make([]string, len(e.Aliases))
+		for i, alias := range e.Aliases {
+			quoted[i] = strconv.Quote(alias.Text)
+		}
+		w.printf("Aliases: []string{%s},\n", strings.Join(quoted, ", "))
+	}
+	w.keyFunc(e, "Key", e.key)
+	w.keyFunc(e, "Order", e.order)
+	w.upcasts(e)
+	w.printf("})\n")
+}
+
+func (w *writer) upcasts(e *event) {
+	switch {
+	case e.Version.N == 2:
+		w.printf("Upcast: map[int]%s.Upcaster{1: %s.Upcast(%s)},\n", w.topics, w.topics, e.steps[1].name())
+	case e.Version.N > 2:
+		w.printf("Upcast: map[int]%s.Upcaster{\n", w.topics)
+		for n := 1; n < e.Version.N; n++ {
+			w.printf("%d: %s.Upcast(%s),\n", n, w.topics, e.steps[n].name())
+		}
+		w.printf("},\n")
+	}
+}
+
+// keyFunc writes a derived key. JoinKey takes parts that are all empty for no
+// key; where zero does not print as "", it is tested for.
+func (w *writer) keyFunc(e *event, field string, k *keyFunc) {
+	if k == nil {
+		return
+	}
+	parts := make([]string, len(k.parts))
+	zeros := make([]string, len(k.parts))
+	tested, compared := false, false
+	for i, p := range k.parts {
+		parts[i], zeros[i] = w.part(p)
+		tested = tested || p.kind != partString
+		compared = compared || p.kind == partStringer
+	}
+	join := fmt.Sprintf("return %s.JoinKey(%q, %s)", w.topics, k.scope, strings.Join(parts, ", "))
+	if !tested {
+		w.printf("%s: func(e %s) string { %s },\n", field, e.typeName(), join)
+		return
+	}
+	w.printf("%s: func(e %s) string {\n", field, e.typeName())
+	if compared {
+		w.printf("var zero %s\n", e.typeName())
+	}
+	w.printf("if %s {\nreturn \"\"\n}\n%s\n},\n", strings.Join(zeros, " && "), join)
+}
+
+// part returns a field as a string, and the test whether it is zero.
+func (w *writer) part(p keyPart) (text, zero string) {
+	v := "e." + p.path
+	convert := func(to string) string {
+		if p.plain {
+			return v
+		}
+		return to + "(" + v + ")"
+	}
+	switch p.kind {
+	case partString:
+		return convert("string"), v + ` == ""`
+	case partInt:
+		w.usesStrconv = true
+		return w.strconv + ".FormatInt(" + convert("int64") + ", 10)", v + " == 0"
+	case partUint:
+		w.usesStrconv = true
+		return w.strconv + ".FormatUint(" + convert("uint64") + ", 10)", v + " == 0"
+	}
+	return v + ".String()", v + " == zero." + p.path
+}
+
+// infos writes the function that lists the topics.
+func (w *writer) infos(events []*event) {
+	w.printf("\n// %s describes the topics of this package, sorted by name.\n", infosFunc)
+	w.printf("func %s() []%s.Info {\nreturn []%s.Info{\n", infosFunc, w.topics, w.topics)
+	for _, e := range events {
+		w.printf("%s.Info(),\n", e.ident)
+	}
+	w.printf("}\n}\n")
+}

@@ -1,0 +1,83 @@
+package gen
+
+import (
+	"bytes"
+	"go/ast"
+	"go/token"
+
+	"github.com/typedoutbox/typedoutbox/internal/directive"
+)
+
+// mentionsDirective is a cheap test that passes over no directive; what merely
+// resembles one is looked for where files are parsed anyway.
+func mentionsDirective(src []byte) bool {
+	return bytes.Contains(bytes.ToLower(src), []byte("//outbox:"))
+}
+
+// scan reads the directives of a file, reports each one that stands where it
+// has no effect, and hands the others to the unit.
+func (u *unit) scan(f *ast.File) {
+	ps := findPlaces(f)
+	for _, group := range f.Comments {
+		for _, c := range group.List {
+			d, bad := directive.Parse(c)
+			u.report.add(bad)
+			if d == nil {
+				continue
+			}
+			u.take(d, ps.of(c), len(bad) > 0)
+		}
+	}
+}
+
+func (u *unit) take(d *directive.Directive, at place, broken bool) {
+	switch {
+	case d.Event != nil && at.loc == onType:
+		u.addEvent(d, at.spec, broken)
+	case d.Event != nil:
+		u.misplaced(d, at, "the doc comment of the event's struct type")
+	case d.Upcast != nil && at.loc == onFunc:
+		u.addUpcast(d, at.fn, broken)
+	case d.Upcast != nil:
+		u.misplaced(d, at, "the doc comment of the function")
+	case d.Package != nil || d.Retired != nil:
+		if at.loc != detached && at.loc != onPackage {
+			u.misplaced(d, at, "a line of its own between declarations, or above the package clause")
+		}
+	}
+	if d.Package != nil {
+		u.onePackage(d.Pos)
+	}
+}
+
+// onePackage reports a second //outbox:package.
+func (u *unit) onePackage(pos token.Pos) {
+	if !u.settings.IsValid() {
+		u.settings = pos
+		return
+	}
+	u.report.addf(pos, "//outbox:package is given twice, also at %s; keep one", u.report.at(u.settings))
+}
+
+// misplaced reports a directive that would have no effect.
+func (u *unit) misplaced(d *directive.Directive, at place, home string) {
+	var where string
+	switch at.loc {
+	case detached:
+		where = "stands alone"
+		home += ", with no blank line between"
+	case trailing:
+		where = "trails " + at.what
+	case onGroup:
+		where = "stands on a group of types"
+		home = "the doc comment of a type within the parentheses"
+	case inFunc, inSource:
+		where = "stands within " + at.what
+		if d.Event != nil {
+			home += ", at package level"
+		}
+	default:
+		where = "stands on " + at.what
+	}
+	u.report.addf(d.Pos, "//outbox:%s %s, where it has no effect; move it to %s", d.Verb, where, home)
+}

@@ -1,0 +1,166 @@
+package gen
+
+import (
+	"fmt"
+	"go/ast"
+	"go/types"
+	"strconv"
+	"strings"
+
+	"github.com/typedoutbox/typedoutbox/internal/directive"
+)
+
+// upcast is a function with an upcast directive.
+type upcast struct {
+	*directive.Directive
+	fn       *ast.FuncDecl
+	broken   bool
+	from, to types.Type // nil if the signature is of no use
+}
+
+func (s *upcast) name() string { return s.fn.Name.Name }
+
+func (u *unit) addUpcast(d *directive.Directive, fn *ast.FuncDecl, broken bool) {
+	u.upcasts = append(u.upcasts, &upcast{Directive: d, fn: fn, broken: broken})
+}
+
+// checkUpcasts gives each upcast to its event, and then checks that the steps
+// of an event fit together and that none is missing.
+func (u *unit) checkUpcasts() {
+	for _, s := range u.upcasts {
+		if s.broken {
+			continue
+		}
+		u.checkSignature(s)
+		if e := u.target(s); e != nil {
+			u.addStep(e, s)
+		}
+	}
+	for _, e := range u.events {
+		if !e.broken {
+			u.checkChain(e)
+		}
+	}
+}
+
+// checkSignature finds what the function takes and returns.
+func (u *unit) checkSignature(s *upcast) {
+	pos := s.fn.Name.Pos()
+	obj, _ := u.pkg.TypesInfo.Defs[s.fn.Name].(*types.Func)
+	switch {
+	case s.fn.Recv != nil:
+		u.report.addf(pos, "%s is a method; an upcast is a function", s.name())
+		return
+	case s.fn.Type.TypeParams != nil:
+		u.report.addf(pos, "%s is generic; write one function a step", s.name())
+		return
+	case s.name() == "_" || obj == nil:
+		u.report.addf(pos, "%s cannot be called; give the upcast a name of its own", s.name())
+		return
+	}
+	sig := obj.Signature()
+	if sig.Params().Len() != 1 || sig.Variadic() || sig.Results().Len() != 2 ||
+		!types.Identical(sig.Results().At(1).Type(), types.Universe.Lookup("error").Type()) {
+		u.report.addf(pos, "%s is %s; an upcast is a func(OLD) (NEW, error)", s.name(), u.spell(sig))
+		return
+	}
+	from, to := sig.Params().At(0).Type(), sig.Results().At(0).Type()
+	if isInvalid(from) || isInvalid(to) {
+		u.report.addf(pos, "the signature of %s does not resolve%s; make it compile, then generate", s.name(), u.because(pos))
+		return
+	}
+	s.from, s.to = from, to
+}
+
+func isInvalid(t types.Type) bool {
+	return types.Identical(types.Unalias(t), types.Typ[types.Invalid]) || isPredeclared(types.Unalias(t).Underlying(), types.Invalid)
+}
+
+// target returns the event that an upcast names.
+func (u *unit) target(s *upcast) *event {
+	var names []string
+	for _, e := range u.events {
+		if e.typeName() == s.Upcast.Type.Text {
+			return e
+		}
+		names = append(names, e.typeName())
+	}
+	name, pos := s.Upcast.Type.Text, s.Upcast.Type.Pos
+	obj := u.pkg.Types.Scope().Lookup(name)
+	switch near := directive.Nearest(name, names); {
+	case obj != nil:
+		u.report.addf(pos, "%s (%s) is not an event; put //outbox:event on it, or name another type", name, u.report.at(obj.Pos()))
+	case near != "":
+		u.report.addf(pos, "there is no type %s in this package; did you mean %s?", name, near)
+	default:
+		u.report.addf(pos, "there is no type %s in this package; keep the upcasts of an event in its package", name)
+	}
+	return nil
+}
+
+func (u *unit) addStep(e *event, s *upcast) {
+	from := s.Upcast.From
+	if e.broken {
+		return
+	}
+	if first := e.steps[from.N]; first != nil {
+		u.report.addf(from.Pos, "from=%d of %s is taken by %s (%s); keep one", from.N, e.typeName(), first.name(), u.report.at(first.Pos))
+		return
+	}
+	if from.N >= e.Version.N {
+		u.report.addf(from.Pos, "from=%d is not below the version of %s, which is %d (%s); raise version=, or remove the upcast",
+			from.N, e.typeName(), e.Version.N, u.report.at(e.Version.Pos))
+		return
+	}
+	if e.steps == nil {
+		e.steps = map[int]*upcast{}
+	}
+	e.steps[from.N] = s
+}
+
+func (u *unit) checkChain(e *event) {
+	var missing []int
+	for n := 1; n < e.Version.N; n++ {
+		s, next := e.steps[n], e.steps[n+1]
+		switch {
+		case s == nil:
+			missing = append(missing, n)
+		case s.to == nil:
+			// The signature is reported.
+		case n == e.Version.N-1 && !types.Identical(s.to, e.obj.Type()):
+			u.report.addf(s.fn.Name.Pos(), "%s returns %s; the last step, from=%d, returns %s", s.name(), u.spell(s.to), n, e.typeName())
+		case next != nil && next.from != nil && !types.Identical(s.to, next.from):
+			u.report.addf(next.fn.Name.Pos(), "%s takes %s, but %s (%s) returns %s; make the two types the same",
+				next.name(), u.spell(next.from), s.name(), u.report.at(s.fn.Name.Pos()), u.spell(s.to))
+		}
+	}
+	if len(missing) > 0 {
+		u.report.addf(e.Version.Pos, "version=%d of %s has no upcast from %s, so stored rows could not be decoded; %s",
+			e.Version.N, e.typeName(), numbers(missing), u.suggest(e, missing[0]))
+	}
+}
+
+// suggest is the function that is missing.
+func (u *unit) suggest(e *event, n int) string {
+	to := "NEXT"
+	if n == e.Version.N-1 {
+		to = e.typeName()
+	} else if next := e.steps[n+1]; next != nil && next.from != nil {
+		to = u.spell(next.from)
+	}
+	return fmt.Sprintf("write //outbox:upcast %s from=%d above a func(OLD) (%s, error)", e.typeName(), n, to)
+}
+
+// numbers lists the first few numbers.
+func numbers(list []int) string {
+	const most = 3
+	var words []string
+	for _, n := range list[:min(len(list), most)] {
+		words = append(words, strconv.Itoa(n))
+	}
+	text := strings.Join(words, ", ")
+	if more := len(list) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -49,3 +49,5 @@ require (
 	modernc.org/memory v1.11.0 // indirect
 	modernc.org/sqlite v1.46.1 // indirect
 )
+
+tool github.com/typedoutbox/typedoutbox/cmd/outboxgen

@@ -21,6 +21,8 @@ type Result struct {
 	RolledBack int // their transaction failed after Enqueue
 	Events     int // in the outbox, whatever became of them
 	Picked     int // distinct orders
+	Calls      int // of the relays, to the warehouse
+	Failed     int // of those
 	Duplicates int // calls for an order that the warehouse had picked before
 	Lost       int // committed, never picked
 	Phantoms   int // picked, never committed
@@ -42,7 +44,7 @@ func compare(ctx context.Context, db *bun.DB, w *warehouse.Warehouse, c *crowd) 
 	counts, picked := w.Counts(), w.Orders()
 	r := Result{
 		Placed: ordersToPlace, Committed: len(committed), RolledBack: int(c.declined.Load()), Picked: len(picked),
-		Duplicates: counts.Duplicates, OutOfTurn: counts.OutOfTurn, Parked: stats.Count(outbox.StatusFailed),
+		Calls: counts.Calls, Failed: counts.Failed, Duplicates: counts.Duplicates, OutOfTurn: counts.OutOfTurn, Parked: stats.Count(outbox.StatusFailed),
 	}
 	for _, t := range stats.Topics {
 		if t.Topic == events.OrderCreatedTopic.Name() {
@@ -79,6 +81,7 @@ func (r Result) Print(out io.Writer) {
 		{"orders placed", r.Placed, "through the API"},
 		{"rolled back", r.RolledBack, "the payment failed after Enqueue, and the event went with the order"},
 		{"orders committed", r.Committed, ""},
+		{"calls to the warehouse", r.Calls, fmt.Sprintf("%d of them failed", r.Failed)},
 		{"distinct orders picked", r.Picked, ""},
 		{"duplicates recognised", r.Duplicates, "calls that the warehouse knew by their message id"},
 		{"lost", r.Lost, "committed, never picked"},

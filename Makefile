@@ -1,0 +1,39 @@
+# CI runs these targets and no others. The tools are pinned here and not in
+# go.mod, where what they need would be on the list of every user.
+GOFUMPT     := mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+MODULES := $(dir $(shell find . -name go.mod -not -path '*/testdata/*'))
+# ./... leaves out directories that begin with a dot.
+HIDDEN  := $(patsubst %/,./%,$(dir $(wildcard .ci/*/main.go)))
+COUNT   ?= 1
+
+# in_modules runs a command in the directory of every module.
+in_modules = @set -e; for dir in $(MODULES); do (set -x; cd $$dir; $(1)); done
+
+.PHONY: help test lint generate verify bench
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\): *## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r t about; do printf '%-10s %s\n' "$$t" "$$about"; done
+
+test: ## run all tests with the race detector, in random order
+	$(call in_modules,go test ./... -race -shuffle=on)
+
+lint: ## go vet, staticcheck and gofumpt
+	$(call in_modules,go vet ./...)
+	$(call in_modules,go run $(STATICCHECK) ./...)
+	go vet $(HIDDEN)
+	go run $(STATICCHECK) $(HIDDEN)
+	@files=$$(go run $(GOFUMPT) -l .); test -z "$$files" || \
+		{ printf 'not formatted:\n%s\nrun: go run $(GOFUMPT) -w .\n' "$$files"; exit 1; }
+
+generate: ## write the generated code
+	$(call in_modules,go generate ./...)
+
+verify: ## check that generated code, go.mod and go.sum are up to date
+	go tool outboxgen -diff ./...
+	$(call in_modules,go mod tidy -diff)
+	$(call in_modules,go mod verify)
+
+bench: ## run the benchmarks of the runtime COUNT times, for benchstat
+	go test -run='^$$' -bench=. -benchmem -count=$(COUNT) ./topics/... ./outbox/...

@@ -226,7 +226,9 @@ func (f *fixture) shift(t *testing.T, column string, d time.Duration, where stri
 }
 
 // makeDue makes every pending row due.
-func (f *fixture) makeDue(t *testing.T) { f.shift(t, "available_at", -24*time.Hour, "status = 'pending'") }
+func (f *fixture) makeDue(t *testing.T) {
+	f.shift(t, "available_at", -24*time.Hour, "status = 'pending'")
+}
 
 // expireLeases ends every lease.
 func (f *fixture) expireLeases(t *testing.T) int {

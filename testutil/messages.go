@@ -1,0 +1,128 @@
+package testutil
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect"
+
+	"github.com/typedoutbox/typedoutbox/outbox"
+)
+
+// readTimeout bounds each query. It is a deadline because pgdriver heeds no
+// other end of a context.
+const readTimeout = 10 * time.Second
+
+// readMessages returns the messages with these stored topics, by created_at and
+// id.
+func readMessages(t testing.TB, q bun.IDB, names []string) ([]outbox.Message, error) {
+	columns := "id, topic, key, order_key, version, payload, headers, status, attempts, last_error," +
+		" available_at, claimed_at, claimed_by, created_at, updated_at, sent_at"
+	if q.Dialect().Name() == dialect.PG {
+		// Text and numbers depend neither on the driver nor on the session's
+		// TimeZone.
+		columns = "id::text, topic, key, order_key, version, payload::text, headers::text, status, attempts, last_error, " +
+			micros("available_at") + ", " + micros("claimed_at") + ", claimed_by, " +
+			micros("created_at") + ", " + micros("updated_at") + ", " + micros("sent_at")
+	}
+	var messages []outbox.Message
+	err := query(t, q, func(rows *sql.Rows) error {
+		m, err := scanMessage(rows)
+		messages = append(messages, m)
+		return err
+	}, "SELECT "+columns+" FROM outbox_messages WHERE topic IN (?) ORDER BY created_at, id", bun.List(names))
+	return messages, err
+}
+
+func micros(column string) string {
+	return "(extract(epoch FROM " + column + ") * 1000000)::bigint"
+}
+
+func scanMessage(rows *sql.Rows) (m outbox.Message, err error) {
+	var (
+		payload                                              string
+		key, orderKey, headers, lastError, claimedBy         sql.NullString
+		availableAt, claimedAt, createdAt, updatedAt, sentAt instant
+	)
+	if err := rows.Scan(&m.ID, &m.Topic, &key, &orderKey, &m.Version, &payload, &headers, &m.Status, &m.Attempts,
+		&lastError, &availableAt, &claimedAt, &claimedBy, &createdAt, &updatedAt, &sentAt); err != nil {
+		return m, err
+	}
+	m.Payload = json.RawMessage(payload)
+	m.Key, m.OrderKey, m.LastError, m.ClaimedBy = key.String, orderKey.String, lastError.String, claimedBy.String
+	m.AvailableAt, m.ClaimedAt, m.CreatedAt = availableAt.Time, claimedAt.Time, createdAt.Time
+	m.UpdatedAt, m.SentAt = updatedAt.Time, sentAt.Time
+	if headers.Valid {
+		if err := json.Unmarshal([]byte(headers.String), &m.Headers); err != nil {
+			return m, fmt.Errorf("headers of message %s: %w", m.ID, err)
+		}
+	}
+	return m, nil
+}
+
+// instant scans a stored time, as micros reads it on Postgres and as text on
+// SQLite. NULL is the zero time.
+type instant struct{ time.Time }
+
+// Scan implements sql.Scanner.
+func (i *instant) Scan(src any) (err error) {
+	switch v := src.(type) {
+	case nil:
+		i.Time = time.Time{}
+	case int64:
+		i.Time = time.UnixMicro(v).UTC()
+	case string:
+		i.Time, err = time.Parse(time.DateTime, v) // takes a fraction, too
+	case []byte:
+		i.Time, err = time.Parse(time.DateTime, string(v))
+	default:
+		err = fmt.Errorf("a stored time is a %T", src)
+	}
+	return err
+}
+
+// elsewhere says which topics the table holds, for a test that found nothing of
+// its own.
+func elsewhere(t testing.TB, q bun.IDB) (string, error) {
+	var topics []string
+	err := query(t, q, func(rows *sql.Rows) error {
+		var name string
+		var n int
+		err := rows.Scan(&name, &n)
+		topics = append(topics, fmt.Sprintf("%q (%d)", name, n))
+		return err
+	}, "SELECT topic, count(*) FROM outbox_messages GROUP BY topic ORDER BY topic")
+	text := "the table is empty"
+	if len(topics) > 0 {
+		text = "messages of other topics: " + strings.Join(topics, ", ")
+	}
+	if _, ok := q.(*bun.DB); ok {
+		text += "\na *bun.DB sees committed messages only; within a transaction, pass its bun.Tx"
+	}
+	return text, err
+}
+
+// query calls scan for each row of a query.
+func query(t testing.TB, q bun.IDB, scan func(*sql.Rows) error, text string, args ...any) error {
+	// Not t.Context itself, which has ended when cleanups run.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), readTimeout)
+	defer cancel()
+	rows, err := q.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return errors.Join(rows.Err(), rows.Close())
+}

@@ -93,8 +93,6 @@ func (u *unit) file() (f File, ok bool) {
 	f.Path = u.output()
 	old, err := os.ReadFile(f.Path)
 	switch {
-	case err == nil && old == nil:
-		f.Old = []byte{}
 	case err == nil:
 		f.Old = old
 	case !errors.Is(err, fs.ErrNotExist):

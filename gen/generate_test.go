@@ -91,6 +91,21 @@ func TestGenerateCancelled(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
+// TestImports keeps the runtime and the test libraries out of the generator.
+func TestImports(t *testing.T) {
+	t.Parallel()
+	const module = "github.com/typedoutbox/typedoutbox/"
+	out, err := exec.Command("go", "list", "-deps", ".", "../cmd/outboxgen").Output()
+	require.NoError(t, err)
+	deps := strings.Fields(string(out))
+	require.Contains(t, deps, module+"topics")
+	for _, dep := range deps {
+		require.False(t, dep == module+"outbox" || strings.HasPrefix(dep, module+"outbox/"), dep)
+		require.NotContains(t, dep, "testify")
+		require.NotContains(t, dep, "uptrace")
+	}
+}
+
 // TestLoadOnce counts how often the go command is asked for packages: the
 // number must not grow with packages or directives.
 func TestLoadOnce(t *testing.T) { // not parallel: it sets PATH

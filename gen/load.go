@@ -115,7 +115,7 @@ func (r *report) loadProblems(pkg *packages.Package) {
 		switch {
 		case e.Kind == packages.ListError && len(pkg.GoFiles) == 0:
 			r.addAt(pkg.PkgPath, "%s; name packages that exist", strings.ReplaceAll(e.Msg, "\n\t", " "))
-		case e.Kind == packages.ParseError && !isOutput(path) && holdsDirective(path):
+		case e.Kind == packages.ParseError && holdsDirective(path):
 			r.addAt(e.Pos, "%s; correct the syntax, then generate", e.Msg)
 		}
 	}

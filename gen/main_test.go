@@ -29,7 +29,8 @@ func outboxgen(t *testing.T, dir string, args ...string) (stdout, stderr string,
 	require.NoError(t, err)
 	cmd := exec.Command(self, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), asCommand+"=1", "GOFLAGS=", "GOWORK=off")
+	// A binary with the race detector sleeps for a second at exit by default.
+	cmd.Env = append(os.Environ(), asCommand+"=1", "GOFLAGS=", "GOWORK=off", "GORACE=atexit_sleep_ms=0")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -41,7 +42,7 @@ func startPrivate(settings []string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{url: s.url, stop: s.close}, nil
+	return &Cluster{url: s.url, stop: sync.OnceValue(s.close)}, nil
 }
 
 // server is a throwaway server and the hold of this process on it.

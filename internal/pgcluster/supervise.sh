@@ -69,9 +69,10 @@ done
 echo ready
 exec >&2
 
+# Stays three seconds after the last user, for the next package of the run.
 # Every user writes a byte when it comes. cat ends when no user is left.
 idle=0
-while [ "$idle" -lt 50 ]; do
+while [ "$idle" -lt 30 ]; do
 	if [ -n "$(cat <&4)" ]; then
 		idle=0
 	fi

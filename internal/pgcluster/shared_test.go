@@ -111,6 +111,30 @@ func TestNextRunClearsUpAfterAKilledSupervisor(t *testing.T) {
 	requireEmpty(t, temp)
 }
 
+func TestBrokenPrograms(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, initdb, postgres, says string }{
+		{"initdb", "echo no space left >&2; exit 1", "exit 0", "it ended; its log: no space left"},
+		{"postgres", "mkdir data", "echo no memory left >&2; exit 1", "it ended; its log: no memory left"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			temp, bin := tempDir(t), tempDir(t)
+			for name, script := range map[string]string{"initdb": tt.initdb, "postgres": tt.postgres} {
+				file := filepath.Join(bin, name)
+				require.NoError(t, os.WriteFile(file, []byte("#!/bin/sh\n"+script+"\n"), 0o600))
+				require.NoError(t, os.Chmod(file, 0o755)) // whatever the umask
+				t.Cleanup(func() { require.NoError(t, os.Remove(file)) })
+			}
+			p := spawn(t, "user", temp, "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+			says := p.says()
+			require.Contains(t, says, "error: start a throwaway Postgres with the programs in "+bin)
+			require.Contains(t, says, tt.says)
+			requireEmpty(t, temp)
+		})
+	}
+}
+
 func TestServerOfTheEnvironment(t *testing.T) {
 	t.Parallel()
 	temp := tempDir(t)

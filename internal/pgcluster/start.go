@@ -37,6 +37,11 @@ const (
 
 var errPortTaken = errors.New("the port was taken meanwhile")
 
+// programs returns where initdb and postgres are.
+func programs() (string, error) {
+	return FindBinaries(os.Getenv("PATH"), "/usr/lib/postgresql")
+}
+
 func startPrivate(settings []string) (*Cluster, error) {
 	s, err := start("", "", settings)
 	if err != nil {
@@ -74,7 +79,7 @@ func (s *server) answers() bool {
 // it lingers a while for the next one as long as that process lives. The server
 // removes the file pointer at its end if that names its directory.
 func start(run, pointer string, settings []string) (*server, error) {
-	bin, err := FindBinaries(os.Getenv("PATH"), "/usr/lib/postgresql")
+	bin, err := programs()
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,11 @@ func (r *report) checkUnique(units []*unit) {
 	for _, u := range units {
 		for _, e := range u.events {
 			all = append(all, e.Name)
-			all = append(all, e.Aliases...)
+			for _, alias := range e.Aliases {
+				if alias.Text != e.Name.Text { // or else it is reported
+					all = append(all, alias)
+				}
+			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b directive.Word) int {

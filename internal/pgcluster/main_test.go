@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -184,16 +183,24 @@ func postmaster(t *testing.T, temp string) int {
 	return pid
 }
 
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+// alive reports whether a process runs; one that nobody has waited for does not.
+func alive(pid int) bool {
+	state := ps(pid, "stat")
+	return state != "" && state[0] != 'Z'
+}
 
 // parent returns the process id of the parent of a process.
 func parent(t *testing.T, pid int) int {
 	t.Helper()
-	text, err := exec.Command("ps", "-o", "ppid=", "-p", strconv.Itoa(pid)).Output()
-	require.NoError(t, err)
-	id, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	id, err := strconv.Atoi(ps(pid, "ppid"))
 	require.NoError(t, err)
 	return id
+}
+
+// ps returns a column of the process table, "" if there is no such process.
+func ps(pid int, column string) string {
+	text, _ := exec.Command("ps", "-o", column+"=", "-p", strconv.Itoa(pid)).Output()
+	return strings.TrimSpace(string(text))
 }
 
 // requireGone waits until a server and everything below temp are gone.

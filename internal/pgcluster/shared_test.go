@@ -5,6 +5,7 @@ package pgcluster_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -76,7 +77,7 @@ func TestStarterIsKilledHalfWay(t *testing.T) {
 	starter.kill()
 
 	// The next one need not wait for that one's server to go.
-	next := spawn(t, "user", temp)
+	next := spawn(t, "run", temp)
 	require.Equal(t, "postgres", show(t, next.url(), "SELECT current_database()"))
 	next.end()
 	requireEmpty(t, temp)
@@ -98,15 +99,18 @@ func TestNextRunClearsUpAfterAKilledSupervisor(t *testing.T) {
 	require.Eventually(t, func() bool { return !alive(server) }, patience, 20*time.Millisecond)
 	require.DirExists(t, dir)
 
-	second := spawn(t, "user", temp)
+	second := spawn(t, "run", temp)
 	second.url()
 	require.DirExists(t, dir, "it may be about to start")
+	second.end()
+	pointer := filepath.Join(filepath.Dir(dir), "run-"+strconv.Itoa(os.Getpid()))
 	long := time.Now().Add(-time.Hour)
 	require.NoError(t, os.Chtimes(dir, long, long))
-	second.kill()
-	third := spawn(t, "run", temp) // of another run, which has no server yet
+	require.NoError(t, os.Chtimes(pointer, long, long))
+	third := spawn(t, "run", temp)
 	third.url()
 	require.NoDirExists(t, dir)
+	require.NoFileExists(t, pointer)
 	third.end()
 	requireEmpty(t, temp)
 }

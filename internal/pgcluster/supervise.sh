@@ -30,8 +30,10 @@ finish() {
 	exec >&2
 	# From here on nobody finds the pipe. Who found it before is served.
 	mv users closed
-	if [ -n "$pointer" ] && [ "$(cat "$pointer")" = "$dir" ]; then
-		rm -f "$pointer"
+	if [ -n "$pointer" ]; then
+		case $(cat "$pointer") in
+		"$dir" | "") rm -f "$pointer" ;; # empty: our starter was killed
+		esac
 	fi
 	cat <&4 >/dev/null
 	# The file is there while the server is: the id is not that of a stranger.

@@ -7,7 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"path/filepath"
+	"os"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -45,7 +45,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	files, err := Generate(context.Background(), Config{Patterns: flags.Args(), Tags: *tags})
 	if err != nil {
-		fmt.Fprintln(stderr, err)
+		fmt.Fprintln(stderr, strings.TrimSpace(err.Error()))
 		return exitError
 	}
 	if *verbose {
@@ -67,9 +67,11 @@ func list(w io.Writer, files []File) {
 		state := "unchanged"
 		switch {
 		case f.New == nil:
-			state = "delete"
+			state = "deleted"
+		case f.Old == nil:
+			state = "new"
 		case f.Changed():
-			state = "write"
+			state = "changed"
 		}
 		fmt.Fprintf(w, "%s %s\n", state, shown(f.Path))
 	}
@@ -103,9 +105,9 @@ func withLF(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte
 
 // shown is a path as printed, relative to the current directory.
 func shown(path string) string {
-	r := &report{}
-	if dir, err := filepath.Abs("."); err == nil {
-		r.dir = dir
+	dir, err := os.Getwd()
+	if err != nil {
+		return path
 	}
-	return r.rel(path)
+	return relative(dir, path)
 }

@@ -35,7 +35,7 @@ func (u *unit) structOf(e *event) *types.Struct {
 		u.report.addf(pos, "%s is generic; declare one type an event, such as type OrderCreated %s[Order]", name, name)
 		return nil
 	case e.obj == nil:
-		u.report.addf(pos, "%s could not be type-checked; make the file part of the package", name)
+		u.report.addf(pos, "%s has no type, most likely since it is declared twice; make the package compile, then generate", name)
 		return nil
 	}
 	switch under := e.obj.Type().Underlying().(type) {
@@ -43,7 +43,7 @@ func (u *unit) structOf(e *event) *types.Struct {
 		return under
 	case *types.Basic:
 		if under.Kind() == types.Invalid {
-			u.report.addf(pos, "the type of %s does not resolve%s; make it compile, then generate", name, u.because(e.spec.Type.Pos()))
+			u.report.addf(pos, "the type of %s does not resolve%s; make it compile, then generate", name, u.because(pos))
 			return nil
 		}
 	}
@@ -71,7 +71,7 @@ func describe(t types.Type) string {
 	case *types.Struct:
 		return "a struct"
 	case *types.Basic:
-		return "a " + t.Name()
+		return t.Name()
 	}
 	return "no struct"
 }

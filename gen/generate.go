@@ -93,8 +93,6 @@ func (u *unit) file() (f File, ok bool) {
 	f.Path = u.output()
 	old, err := os.ReadFile(f.Path)
 	switch {
-	case err == nil && old == nil:
-		f.Old = []byte{}
 	case err == nil:
 		f.Old = old
 	case !errors.Is(err, fs.ErrNotExist):
@@ -103,10 +101,6 @@ func (u *unit) file() (f File, ok bool) {
 	}
 	if len(u.events) == 0 {
 		return f, signed(f.Old)
-	}
-	if f.Old != nil && !replaceable(f.Old) {
-		u.report.addAt(f.Path+":1:1", "this file was not written by outboxgen, which would replace it; rename it, or delete it")
-		return File{}, false
 	}
 	f.New = u.render()
 	return f, true

@@ -59,9 +59,12 @@ func (u *unit) keyPart(root types.Type, path string) (part keyPart, why string) 
 		if _, ok := t.Underlying().(*types.Struct); !ok {
 			return part, fmt.Sprintf("%s is %s and has no field %s; name fields of structs", at, describe(t), name)
 		}
-		obj, _, indirect := types.LookupFieldOrMethod(t, false, u.pkg.Types, name)
+		obj, index, indirect := types.LookupFieldOrMethod(t, false, u.pkg.Types, name)
 		field, ok := obj.(*types.Var)
 		if !ok {
+			if obj == nil && index != nil {
+				return part, fmt.Sprintf("%s has two fields %s at one depth; name the embedded struct first", at, name)
+			}
 			return part, u.noField(t, at, name)
 		}
 		if indirect {
@@ -108,7 +111,7 @@ func (u *unit) partKind(t types.Type) (kind partKind, plain bool, why string) {
 		}
 	}
 	if isTime(t) {
-		return 0, false, "the String of a time.Time tells the clock's reading apart from the time's; " + keyTypes
+		return 0, false, "a time.Time prints its monotonic clock too, so that equal times differ; " + keyTypes
 	}
 	if types.IsInterface(t) {
 		return 0, false, fmt.Sprintf("%s is an interface, which may be nil; %s", u.spell(t), keyTypes)
@@ -153,7 +156,7 @@ func stringer(t types.Type, from *types.Package) string {
 	case types.IsInterface(recv):
 		return "has its String method from an embedded interface, which may be nil"
 	case isTime(recv):
-		return "has its String method from time.Time, which tells the clock's reading apart"
+		return "has its String method from time.Time, which prints its monotonic clock too"
 	}
 	return ""
 }

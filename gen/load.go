@@ -2,9 +2,11 @@ package gen
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
+	"go/scanner"
 	"go/token"
 	"os"
 	"path/filepath"
@@ -42,8 +44,11 @@ func load(ctx context.Context, cfg Config, fset *token.FileSet) ([]*packages.Pac
 			pkgs, err = l.run(ctx, cfg, overlay)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("load packages: %w; run outboxgen within a module, where go list works", err)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("load packages: %w", context.Cause(ctx))
+	case err != nil:
+		return nil, fmt.Errorf("load packages, for which go list must work here: %w", err)
 	}
 	slices.SortFunc(pkgs, func(a, b *packages.Package) int { return strings.Compare(a.PkgPath, b.PkgPath) })
 	return pkgs, nil
@@ -70,7 +75,7 @@ func (l *loader) parse(fset *token.FileSet, path string, src []byte) (*ast.File,
 	if isOutput(path) && replaceable(src) {
 		f, err := parser.ParseFile(fset, path, src, parser.PackageClauseOnly)
 		if err != nil {
-			return nil, nil //nolint:nilnil // the loader leaves out a file that is nil
+			return nil, nil // the loader leaves out a file that is nil
 		}
 		l.record(l.outputs, path, f)
 		return f, nil
@@ -110,9 +115,20 @@ func (r *report) loadProblems(pkg *packages.Package) {
 		switch {
 		case e.Kind == packages.ListError && len(pkg.GoFiles) == 0:
 			r.addAt(pkg.PkgPath, "%s; name packages that exist", strings.ReplaceAll(e.Msg, "\n\t", " "))
-		case e.Kind == packages.ParseError && !isOutput(path) && holdsDirective(path):
+		case e.Kind == packages.ParseError && holdsDirective(path):
 			r.addAt(e.Pos, "%s; correct the syntax, then generate", e.Msg)
 		}
+	}
+}
+
+// syntax reports what the parser said about a file.
+func (r *report) syntax(path string, err error) {
+	var list scanner.ErrorList
+	if !errors.As(err, &list) {
+		r.addAt(path, "%v; correct the syntax, then generate", err)
+	}
+	for _, e := range list {
+		r.addAt(e.Pos.String(), "%s; correct the syntax, then generate", e.Msg)
 	}
 }
 

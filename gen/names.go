@@ -13,9 +13,6 @@ const (
 
 // checkNames reports generated identifiers that are taken.
 func (u *unit) checkNames() {
-	if len(u.events) == 0 {
-		return
-	}
 	u.takeLoaded()
 	declared := map[string]*event{}
 	for _, e := range u.events {
@@ -27,9 +24,9 @@ func (u *unit) checkNames() {
 		switch {
 		case e.typeName() == "_":
 		case other != nil:
-			u.report.addf(pos, "the variable %s is also that of %s (%s); %s", e.ident, other.typeName(), u.report.at(other.pos), remedy)
+			u.report.addf(pos, "the generated variable %s is also that of %s (%s); %s", e.ident, other.typeName(), u.report.at(other.pos), remedy)
 		case user.IsValid():
-			u.report.addf(pos, "the variable %s is declared at %s; %s", e.ident, u.report.at(user), remedy)
+			u.report.addf(pos, "the generated variable %s is taken at %s; %s", e.ident, u.report.at(user), remedy)
 			u.report.addf(user, "%s is the name of the topic of %s (%s); rename this, or pick another there with var=NAME",
 				e.ident, e.typeName(), u.report.at(e.pos))
 		case e.ident == infosFunc || types.Universe.Lookup(e.ident) != nil:

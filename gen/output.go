@@ -22,10 +22,6 @@ func signed(content []byte) bool {
 // replaceable reports whether content may be overwritten: it is ours, or what
 // a failed tool or merge left of it.
 func replaceable(content []byte) bool {
-	return signed(content) || len(bytes.TrimSpace(content)) == 0 || conflicted(content)
-}
-
-func conflicted(content []byte) bool {
-	marker := []byte("<<<<<<< ")
-	return bytes.HasPrefix(content, marker) || bytes.Contains(content, append([]byte("\n"), marker...))
+	conflicted := bytes.HasPrefix(content, []byte("<<<<<<< ")) && bytes.Contains(content, []byte(header))
+	return signed(content) || len(bytes.TrimSpace(content)) == 0 || conflicted
 }

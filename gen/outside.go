@@ -35,7 +35,7 @@ func (u *unit) readSiblings() {
 			continue
 		}
 		if err != nil && mentionsDirective(src) {
-			u.report.addf(f.Package, "%v; correct the syntax, then generate", err)
+			u.report.syntax(path, err)
 			continue
 		}
 		u.outside(f, constraintOf(f, path))

@@ -30,7 +30,7 @@ func (r *report) matches(pattern string, pkg *packages.Package) bool {
 		return true
 	case filepath.IsAbs(pattern):
 		subject = filepath.ToSlash(pkg.Dir)
-	case pattern == "..." || strings.HasPrefix(pattern, "."):
+	case strings.HasPrefix(pattern, "./"), strings.HasPrefix(pattern, "../"):
 		pattern = filepath.ToSlash(filepath.Join(r.dir, filepath.FromSlash(pattern)))
 		subject = filepath.ToSlash(pkg.Dir)
 	}

@@ -31,12 +31,13 @@ const (
 
 // places maps the comments of a file to where they stand.
 type places struct {
+	fset  *token.FileSet
 	file  *ast.File
 	known map[*ast.Comment]place
 }
 
-func findPlaces(f *ast.File) *places {
-	ps := &places{file: f, known: map[*ast.Comment]place{}}
+func findPlaces(fset *token.FileSet, f *ast.File) *places {
+	ps := &places{fset: fset, file: f, known: map[*ast.Comment]place{}}
 	ps.claim(f.Doc, place{loc: onPackage, what: "the package clause"})
 	for _, decl := range f.Decls {
 		switch decl := decl.(type) {
@@ -102,6 +103,9 @@ func (ps *places) of(c *ast.Comment) place {
 		return at
 	}
 	for _, decl := range ps.file.Decls {
+		if c.Pos() >= decl.End() && ps.line(c.Pos()) == ps.line(decl.End()) {
+			return place{loc: trailing, what: "a declaration"}
+		}
 		if c.Pos() < decl.Pos() || c.Pos() >= decl.End() {
 			continue
 		}
@@ -112,3 +116,5 @@ func (ps *places) of(c *ast.Comment) place {
 	}
 	return place{loc: detached, what: "nothing"}
 }
+
+func (ps *places) line(pos token.Pos) int { return ps.fset.PositionFor(pos, false).Line }

@@ -71,11 +71,13 @@ func (r *report) at(pos token.Pos) string {
 	return fmt.Sprintf("%s:%d:%d", r.rel(p.Filename), p.Line, p.Column)
 }
 
-// rel prints a path the same way on every system, relative if it lies within
-// the directory.
-func (r *report) rel(path string) string {
+func (r *report) rel(path string) string { return relative(r.dir, path) }
+
+// relative prints a path the same way on every system, relative if it lies
+// within the directory.
+func relative(dir, path string) string {
 	if filepath.IsAbs(path) {
-		if rel, err := filepath.Rel(r.dir, path); err == nil && filepath.IsLocal(rel) {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
 			path = rel
 		}
 	}

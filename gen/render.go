@@ -29,11 +29,12 @@ func (u *unit) render() []byte {
 	w.infos(u.events)
 
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s\n\npackage %s\n\nimport (\n", header, u.pkg.Name)
+	fmt.Fprintf(&out, "%s\n\npackage %s\n\n", header, u.pkg.Name)
 	if w.usesStrconv {
-		fmt.Fprintf(&out, "%s\n\n", importSpec(w.strconv, "strconv"))
+		fmt.Fprintf(&out, "import (\n%s\n\n%s\n)\n", importSpec(w.strconv, "strconv"), importSpec(w.topics, topicsPath))
+	} else {
+		fmt.Fprintf(&out, "import %s\n", importSpec(w.topics, topicsPath))
 	}
-	fmt.Fprintf(&out, "%s\n)\n", importSpec(w.topics, topicsPath))
 	out.Write(w.body.Bytes())
 	formatted, err := format.Source(out.Bytes())
 	if err != nil {
@@ -121,20 +122,24 @@ func (w *writer) keyFunc(e *event, field string, k *keyFunc) {
 	if k == nil {
 		return
 	}
+	v := "e"
+	if e.typeName() == v { // the parameter would hide the type
+		v = "event"
+	}
 	parts := make([]string, len(k.parts))
 	zeros := make([]string, len(k.parts))
 	tested, compared := false, false
 	for i, p := range k.parts {
-		parts[i], zeros[i] = w.part(p)
+		parts[i], zeros[i] = w.part(v, p)
 		tested = tested || p.kind != partString
 		compared = compared || p.kind == partStringer
 	}
 	join := fmt.Sprintf("return %s.JoinKey(%q, %s)", w.topics, k.scope, strings.Join(parts, ", "))
 	if !tested {
-		w.printf("%s: func(e %s) string { %s },\n", field, e.typeName(), join)
+		w.printf("%s: func(%s %s) string { %s },\n", field, v, e.typeName(), join)
 		return
 	}
-	w.printf("%s: func(e %s) string {\n", field, e.typeName())
+	w.printf("%s: func(%s %s) string {\n", field, v, e.typeName())
 	if compared {
 		w.printf("var zero %s\n", e.typeName())
 	}
@@ -142,8 +147,8 @@ func (w *writer) keyFunc(e *event, field string, k *keyFunc) {
 }
 
 // part returns a field as a string, and the test whether it is zero.
-func (w *writer) part(p keyPart) (text, zero string) {
-	v := "e." + p.path
+func (w *writer) part(v string, p keyPart) (text, zero string) {
+	v += "." + p.path
 	convert := func(to string) string {
 		if p.plain {
 			return v

@@ -17,7 +17,7 @@ func mentionsDirective(src []byte) bool {
 // scan reads the directives of a file, reports each one that stands where it
 // has no effect, and hands the others to the unit.
 func (u *unit) scan(f *ast.File) {
-	ps := findPlaces(f)
+	ps := findPlaces(u.report.fset, f)
 	for _, group := range f.Comments {
 		for _, c := range group.List {
 			d, bad := directive.Parse(c)
@@ -43,10 +43,9 @@ func (u *unit) take(d *directive.Directive, at place, broken bool) {
 	case d.Package != nil || d.Retired != nil:
 		if at.loc != detached && at.loc != onPackage {
 			u.misplaced(d, at, "a line of its own between declarations, or above the package clause")
+		} else if d.Package != nil && !broken {
+			u.onePackage(d.Pos)
 		}
-	}
-	if d.Package != nil {
-		u.onePackage(d.Pos)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -80,7 +81,19 @@ func (u *unit) check() {
 		u.checkEvent(e)
 	}
 	u.checkUpcasts()
-	u.checkNames()
+	if len(u.events) > 0 && !u.foreign() {
+		u.checkNames()
+	}
+}
+
+// foreign reports an output that is not ours to overwrite.
+func (u *unit) foreign() bool {
+	content, err := os.ReadFile(u.output())
+	if err != nil || replaceable(content) {
+		return false
+	}
+	u.report.addAt(u.output()+":1:1", "this file was not written by outboxgen, which would replace it; rename it, or delete it")
+	return true
 }
 
 // checkHome reports events where no file can be written.

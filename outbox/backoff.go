@@ -26,6 +26,13 @@ func jitter(d time.Duration) time.Duration {
 	return d + time.Duration((rand.Float64()*0.2-0.1)*float64(d))
 }
 
+// collision returns how long to wait before a statement is sent again that has
+// collided with another transaction n times in a row, from 1: next to nothing,
+// and 64 ms at most.
+func collision(n int) time.Duration {
+	return jitter(time.Millisecond << min(n, 6))
+}
+
 // pause returns how long to wait before asking a database again that has
 // failed n times in a row, from 1: 50 ms doubling to 1 s, jittered.
 func pause(n int) time.Duration {

@@ -134,17 +134,22 @@ func (e *engine) validate(ctx context.Context) error {
 func (e *engine) claimLoop(ctx, work context.Context, disowned *orphans) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	collisions := 0
 	for {
 		if !e.waitForRoom(ctx) {
 			return e.endOf(ctx)
 		}
 		idle := e.isIdle()
 		n, err := e.look(work, disowned)
+		if err == nil {
+			collisions = 0
+		}
 		switch {
 		case ctx.Err() != nil:
 			return e.endOf(ctx)
 		case err != nil && classify(err) == failureContention:
-			if sleep(ctx, pause(1)) != nil {
+			collisions++
+			if sleep(ctx, collision(collisions)) != nil {
 				return e.endOf(ctx)
 			}
 		case err != nil && e.drain:
@@ -381,10 +386,13 @@ func (e *engine) shutdown() error {
 	e.waitUntil(e.shutdownTimeout, func() bool { return unrecorded() == 0 })
 
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.released > 0 && e.session.postgres {
-		_ = notifyRelays(e.db.DB)
+	released := e.released
+	e.mu.Unlock()
+	if released > 0 && e.session.postgres {
+		_ = notifyRelays(e.db.DB) // a courtesy: others look every Interval
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var errs []error
 	if n := unrecorded(); n > 0 {
 		errs = append(errs, fmt.Errorf("outbox: %d outcomes could not be recorded; their messages will be delivered again when their leases end", n))

@@ -9,15 +9,16 @@ import (
 )
 
 // relayMetrics are the counters of a relay, by topic, under the global
-// MeterProvider of OpenTelemetry. Without one they cost next to nothing.
+// MeterProvider of OpenTelemetry. The engine's mutex guards them.
 type relayMetrics struct {
-	relay  attribute.KeyValue
-	counts map[string]metric.Int64Counter
+	relay   attribute.KeyValue
+	counts  map[string]metric.Int64Counter
+	options map[string]metric.MeasurementOption // by topic, made once
 }
 
 func newRelayMetrics(relay string) relayMetrics {
 	meter := otel.GetMeterProvider().Meter("github.com/typedoutbox/typedoutbox/outbox")
-	m := relayMetrics{relay: attribute.String("outbox.relay", relay), counts: map[string]metric.Int64Counter{}}
+	m := relayMetrics{relay: attribute.String("outbox.relay", relay), counts: map[string]metric.Int64Counter{}, options: map[string]metric.MeasurementOption{}}
 	for name, description := range map[string]string{
 		"outbox.relay.sent":        "Messages recorded as sent.",
 		"outbox.relay.failed":      "Failed attempts that will be tried again.",
@@ -33,9 +34,16 @@ func newRelayMetrics(relay string) relayMetrics {
 }
 
 func (m relayMetrics) add(name, topic string) {
-	if counter := m.counts[name]; counter != nil {
-		counter.Add(context.Background(), 1, metric.WithAttributes(m.relay, attribute.String("outbox.topic", topic)))
+	counter := m.counts[name]
+	if counter == nil {
+		return
 	}
+	option := m.options[topic]
+	if option == nil {
+		option = metric.WithAttributeSet(attribute.NewSet(m.relay, attribute.String("outbox.topic", topic)))
+		m.options[topic] = option
+	}
+	counter.Add(context.Background(), 1, option)
 }
 
 func (m relayMetrics) sent(topic string)   { m.add("outbox.relay.sent", topic) }

@@ -177,13 +177,13 @@ func (s Store) Sweep(ctx context.Context, olderThan time.Duration) (int, error) 
 	if olderThan <= 0 {
 		return 0, fmt.Errorf("outbox: Sweep(%v): use a positive age", olderThan)
 	}
-	return inBatches(ctx, 0, func(limit int) (int, error) { return sess.sweep(ctx, "true", olderThan, limit) })
+	return inBatches(ctx, 0, func(limit int) (int, error) { return sess.sweep(ctx, operationTimeout, "true", olderThan, limit) })
 }
 
 // sweep deletes one batch of done rows for which a condition on m holds.
-func (s session) sweep(ctx context.Context, condition string, olderThan time.Duration, limit int) (int, error) {
+func (s session) sweep(ctx context.Context, timeout time.Duration, condition string, olderThan time.Duration, limit int) (int, error) {
 	where := "m.status IN ('sent', 'discarded') AND m.updated_at < " + s.nowPlus("?") + " AND " + condition
-	n, err := s.exec(ctx, operationTimeout, "DELETE FROM outbox_messages WHERE id IN ("+s.pick(where, "m.topic, m.updated_at", limit)+")",
+	n, err := s.exec(ctx, timeout, "DELETE FROM outbox_messages WHERE id IN ("+s.pick(where, "m.topic, m.updated_at", limit)+")",
 		-olderThan.Microseconds())
 	return n, explainRead(err)
 }

@@ -19,7 +19,7 @@ type orphans struct {
 // suspects when their leases end.
 func (o *orphans) release(work context.Context, tokens [3]ID) {
 	e := o.engine
-	expired := time.Now().Add(2 * (e.claimStatement + answerGrace))
+	expired := time.Now().Add(2 * patience(e.claimStatement))
 	o.Go(func() {
 		for n := 1; ; n++ {
 			late := time.Now().After(expired)

@@ -21,18 +21,23 @@ func (e *engine) recordLoop(ctx context.Context) {
 	locked := time.NewTimer(0)
 	defer locked.Stop()
 	var held []outcome // whose rows are locked
+	collisions := 0
 	for ctx.Err() == nil {
 		batch := e.takeOutcomes()
 		if len(batch) > 0 {
 			again, err := e.recordAll(ctx, batch)
 			if err != nil {
 				e.putBack(again)
-				if classify(err) != failureContention {
-					e.blockSuspects()
+				if classify(err) == failureContention {
+					collisions++
+					_ = sleep(ctx, collision(collisions))
+					continue
 				}
+				e.blockSuspects()
 				_ = sleep(ctx, e.health.fail("record", err))
 				continue
 			}
+			collisions = 0
 			e.answered("record")
 			if len(again) > 0 {
 				held = append(held, again...)

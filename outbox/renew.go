@@ -50,7 +50,7 @@ func (e *engine) renewAll(ctx context.Context, conn *ownConn) time.Duration {
 			return soon
 		}
 		if classify(err) == failureContention {
-			return pause(1)
+			return collision(6)
 		}
 		e.mu.Lock()
 		e.suspectsBlocked = true

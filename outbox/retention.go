@@ -18,7 +18,7 @@ func (e *engine) sweepLoop(ctx context.Context) {
 	for wait := jitter(min(every, 10*time.Second)); sleep(ctx, wait) == nil; wait = jitter(every) {
 		for {
 			begun := time.Now()
-			n, err := e.session.sweep(ctx, e.take.sweeps(), e.retention, operationBatch)
+			n, err := e.session.sweep(ctx, statementTimeout, e.take.sweeps(), e.retention, operationBatch)
 			if ctx.Err() != nil {
 				return
 			}

@@ -11,9 +11,16 @@ import (
 	"github.com/uptrace/bun/driver/pgdriver"
 )
 
-// answerGrace is how much longer than the server a client waits for the
-// answer, so that the outcome of a statement which the server ended is known.
-const answerGrace = 2 * time.Second
+// maxAnswerGrace is how much longer than the server a client waits for the
+// answer, so that the outcome of a statement which the server ended is known;
+// at most as long again as the statement may take.
+const maxAnswerGrace = 2 * time.Second
+
+// patience is how long a client waits for a statement that the server ends
+// after timeout.
+func patience(timeout time.Duration) time.Duration {
+	return timeout + min(timeout, maxAnswerGrace)
+}
 
 // session runs the library's own statements. On Postgres each of them is a
 // transaction of its own at READ COMMITTED, flushed before it is acknowledged
@@ -44,15 +51,17 @@ func newSession(db *bun.DB) (session, error) {
 	return session{db: db, sqlDialect: d, oneTrip: bunDriver}, nil
 }
 
-// settings is what goes before every statement on Postgres.
+// settings is what goes before every statement on Postgres. Compiling one that
+// takes a few milliseconds takes tens of them, hence no jit: the planner
+// overrates what looks over many topics cost.
 func settings(timeout time.Duration) string {
 	return fmt.Sprintf("SET TRANSACTION ISOLATION LEVEL READ COMMITTED; "+
-		"SET LOCAL statement_timeout = %d; SET LOCAL synchronous_commit = on; ", max(timeout.Milliseconds(), 1))
+		"SET LOCAL statement_timeout = %d; SET LOCAL synchronous_commit = on; SET LOCAL jit = off; ", max(timeout.Milliseconds(), 1))
 }
 
 // exec runs a statement that returns no rows and says how many it changed.
 func (s session) exec(ctx context.Context, timeout time.Duration, query string, args ...any) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout+answerGrace)
+	ctx, cancel := context.WithTimeout(ctx, patience(timeout))
 	defer cancel()
 	if s.postgres {
 		query = settings(timeout) + query
@@ -67,7 +76,7 @@ func (s session) exec(ctx context.Context, timeout time.Duration, query string, 
 
 // query runs a statement and calls scan for each of its rows.
 func (s session) query(ctx context.Context, timeout time.Duration, scan func(*sql.Rows) error, query string, args ...any) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout+answerGrace)
+	ctx, cancel := context.WithTimeout(ctx, patience(timeout))
 	defer cancel()
 	switch {
 	case !s.postgres:
@@ -81,7 +90,7 @@ func (s session) query(ctx context.Context, timeout time.Duration, scan func(*sq
 	}
 	defer func() { _ = tx.Rollback() }()
 	if _, err := tx.ExecContext(ctx, settings(timeout)+
-		fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d", (timeout+answerGrace).Milliseconds())); err != nil {
+		fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d", patience(timeout).Milliseconds())); err != nil {
 		return err
 	}
 	if err := queryOn(ctx, tx, scan, query, args); err != nil {

@@ -82,5 +82,5 @@ func (s session) topicStats(ctx context.Context, where string, args ...any) ([]T
 
 // unhandled counts the due rows that no relay with this takeSet takes.
 func (s session) unhandled(ctx context.Context, take takeSet) ([]TopicStats, error) {
-	return s.topicStats(ctx, "m.status = 'pending' AND m.available_at <= "+s.now()+" AND NOT "+take.takes())
+	return s.topicStats(ctx, "m.status IN ('pending', 'claimed') AND m.available_at <= "+s.now()+" AND NOT "+take.takes())
 }

@@ -45,13 +45,18 @@ func (p *parser) words(d ast.Directive) []Word {
 	return words
 }
 
-// positional takes the leading word that is not a setting.
+// positional takes the leading word that is not a setting; an empty one, in
+// quotes, is as good as none.
 func (p *parser) positional(words []Word, what, example string) (Word, []Word) {
-	if len(words) == 0 || strings.Contains(words[0].Text, "=") {
-		p.addf(p.slash, "//outbox:%s has no %s; write //outbox:%s %s", p.verb, what, p.verb, example)
-		return Word{}, words
+	var first Word
+	rest := words
+	if len(words) > 0 && !strings.Contains(words[0].Text, "=") {
+		first, rest = words[0], words[1:]
 	}
-	return words[0], words[1:]
+	if first.Text == "" {
+		p.addf(p.slash, "//outbox:%s has no %s; write //outbox:%s %s", p.verb, what, p.verb, example)
+	}
+	return first, rest
 }
 
 // settings reads the words of the form key=value.
@@ -61,7 +66,7 @@ func (p *parser) settings(words []Word, allowed ...string) map[string]Word {
 		key, value, ok := strings.Cut(w.Text, "=")
 		_, repeated := found[key]
 		switch {
-		case !ok:
+		case !ok || key == "":
 			p.addf(w.Pos, "unexpected %q; what follows is written key=value, without spaces, and the keys are %s", w.Text, list(allowed, "and"))
 		case !slices.Contains(allowed, key):
 			p.addf(w.Pos, "unknown key %q; %s", key, choose(key, allowed))

@@ -5,6 +5,8 @@ import (
 	"go/token"
 	"strings"
 	"unicode"
+
+	"github.com/typedoutbox/typedoutbox/topics"
 )
 
 func (p *parser) event(d ast.Directive) *Event {
@@ -56,7 +58,7 @@ func (p *parser) key(name string, set map[string]Word) *Key {
 		if k.Scope.Text == "" {
 			p.addf(k.Scope.Pos, "%s= has an empty scope; name one before the colon, or leave out the colon", name)
 		} else {
-			p.topicName(k.Scope)
+			p.scope(name, k.Scope)
 		}
 	}
 	k.Fields = p.items(name, value)
@@ -64,6 +66,13 @@ func (p *parser) key(name string, set map[string]Word) *Key {
 		p.fieldPath(name, f)
 	}
 	return k
+}
+
+func (p *parser) scope(key string, w Word) {
+	if err := topics.CheckName(w.Text); err != nil {
+		p.addf(w.Pos, "%s= has the scope %q, which is not spelled like a topic name; use only a-z A-Z 0-9 . _ - : /, at most %d bytes",
+			key, w.Text, topics.MaxNameBytes)
+	}
 }
 
 func (p *parser) fieldPath(key string, path Word) {

@@ -51,7 +51,8 @@ func Start(settings ...string) (*Cluster, error) {
 func (c *Cluster) URL() string { return c.url.String() }
 
 // Close stops the server and removes its files, if it came from [Start];
-// otherwise it does nothing. Databases and connections need not be closed.
+// otherwise it does nothing. Databases and connections need not be closed first.
+// Another Close returns what the first did.
 func (c *Cluster) Close() error {
 	if c.stop == nil {
 		return nil

@@ -13,7 +13,7 @@
 // as its parent process. It holds the read end of a named pipe, and every
 // process that uses the server holds the write end. The kernel closes those
 // ends however a process dies, and the shell reads the end of the pipe: then it
-// waits a few seconds for another package of the same run, not at all once the
+// waits three seconds for another package of the same run, not at all once the
 // run has ended, stops the server and removes its directory.
 //
 // A process finds the server of its run through a file that is named after its

@@ -66,13 +66,22 @@ func tempDir(a account) string {
 
 // join takes hold of the server of this run of go test, our parent process, and
 // starts it if this process is the first.
-func join() (*Cluster, error) {
+func join() (_ *Cluster, err error) {
+	if _, err := programs(); err != nil {
+		return nil, err
+	}
 	run := strconv.Itoa(os.Getppid())
 	h, pointer, err := lockRun(run)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = pointer.Close() }() // and with it goes the lock
+	defer func() {
+		if err != nil {
+			// Nobody else does, without a server.
+			_, _ = os.Remove(pointer.Name()), os.Remove(h.dir)
+		}
+		_ = pointer.Close() // and with it goes the lock
+	}()
 	h.sweep()
 	dir, err := io.ReadAll(io.LimitReader(pointer, 4096))
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -36,12 +37,17 @@ const (
 
 var errPortTaken = errors.New("the port was taken meanwhile")
 
+// programs returns where initdb and postgres are.
+func programs() (string, error) {
+	return FindBinaries(os.Getenv("PATH"), "/usr/lib/postgresql")
+}
+
 func startPrivate(settings []string) (*Cluster, error) {
 	s, err := start("", "", settings)
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{url: s.url, stop: s.close}, nil
+	return &Cluster{url: s.url, stop: sync.OnceValue(s.close)}, nil
 }
 
 // server is a throwaway server and the hold of this process on it.
@@ -73,7 +79,7 @@ func (s *server) answers() bool {
 // it lingers a while for the next one as long as that process lives. The server
 // removes the file pointer at its end if that names its directory.
 func start(run, pointer string, settings []string) (*server, error) {
-	bin, err := FindBinaries(os.Getenv("PATH"), "/usr/lib/postgresql")
+	bin, err := programs()
 	if err != nil {
 		return nil, err
 	}

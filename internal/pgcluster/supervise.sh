@@ -30,8 +30,10 @@ finish() {
 	exec >&2
 	# From here on nobody finds the pipe. Who found it before is served.
 	mv users closed
-	if [ -n "$pointer" ] && [ "$(cat "$pointer")" = "$dir" ]; then
-		rm -f "$pointer"
+	if [ -n "$pointer" ]; then
+		case $(cat "$pointer") in
+		"$dir" | "") rm -f "$pointer" ;; # empty: our starter was killed
+		esac
 	fi
 	cat <&4 >/dev/null
 	# The file is there while the server is: the id is not that of a stranger.
@@ -69,9 +71,10 @@ done
 echo ready
 exec >&2
 
+# Stays three seconds after the last user, for the next package of the run.
 # Every user writes a byte when it comes. cat ends when no user is left.
 idle=0
-while [ "$idle" -lt 50 ]; do
+while [ "$idle" -lt 30 ]; do
 	if [ -n "$(cat <&4)" ]; then
 		idle=0
 	fi

@@ -2,9 +2,7 @@
 
 package events
 
-import (
-	"github.com/typedoutbox/typedoutbox/topics"
-)
+import "github.com/typedoutbox/typedoutbox/topics"
 
 // OrderCreatedTopic is the topic "orders.created", whose payload is OrderCreated.
 var OrderCreatedTopic = topics.New("orders.created", &topics.Options[OrderCreated]{

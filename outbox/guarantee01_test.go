@@ -167,9 +167,9 @@ func refusals() []refusal {
 		refused("invalid UTF-8 in a RawMessage", rawTopic, json.RawMessage("\"a\xff\""), asEncodeError),
 		refused("invalid UTF-8 in a string", plainTopic, order{ID: "a\xff"}, asEncodeError),
 		refused("the zero Topic", topics.Topic[order]{}, order{ID: "a"}, asEncodeError),
-		refused("invalid UTF-8 in the key", plainTopic, order{}, asInvalidKey, outbox.Key("a\xff")),
-		refused("NUL in the key", plainTopic, order{}, asInvalidKey, outbox.Key("a\x00b")),
-		refused("a key that is too long", plainTopic, order{}, asInvalidKey, outbox.Key(long)),
+		ofOne(refused("invalid UTF-8 in the key", plainTopic, order{}, asInvalidKey, outbox.Key("a\xff"))),
+		ofOne(refused("NUL in the key", plainTopic, order{}, asInvalidKey, outbox.Key("a\x00b"))),
+		ofOne(refused("a key that is too long", plainTopic, order{}, asInvalidKey, outbox.Key(long))),
 		refused("NUL in a derived key", keyTopic, "a\x00", asInvalidKey),
 		refused("a derived key that is too long", keyTopic, long, asInvalidKey),
 		refused("invalid UTF-8 in the order key", plainTopic, order{}, asInvalidKey, outbox.OrderKey("\xff")),
@@ -215,9 +215,6 @@ func refused[T any](what string, topic topics.Topic[T], v T, check func(*testing
 			return err
 		},
 		many: func(ctx context.Context, tx bun.Tx) error {
-			if len(opts) > 0 && what == "a key that is too long" || strings.HasSuffix(what, "the key") {
-				return nil // EnqueueAll takes no Key
-			}
 			receipts, err := outbox.EnqueueAll(ctx, tx, topic, []T{v}, opts...)
 			if receipts != nil {
 				return fmt.Errorf("receipts came back: %w", err)
@@ -225,6 +222,12 @@ func refused[T any](what string, topic topics.Topic[T], v T, check func(*testing
 			return err
 		},
 	}
+}
+
+// ofOne is a refusal that EnqueueAll, which takes no Key, has not.
+func ofOne(r refusal) refusal {
+	r.many = nil
+	return r
 }
 
 func asEncodeError(t *testing.T, err error) {
@@ -252,11 +255,7 @@ func TestAtomicARefusalLeavesTheTransactionUsable(t *testing.T) {
 				require.Error(t, err, tt.what)
 				tt.check(t, err)
 				if tt.many != nil {
-					if err := tt.many(ctx, tx); err != nil {
-						tt.check(t, err)
-					} else {
-						require.Contains(t, tt.what, "key")
-					}
+					tt.check(t, tt.many(ctx, tx))
 				}
 				require.Empty(t, seen.take(), "%s: it sent SQL", tt.what)
 				return outbox.Enqueue(ctx, tx, plainTopic, order{ID: "good"})

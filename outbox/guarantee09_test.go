@@ -45,7 +45,7 @@ func (j *journal) noting() func(context.Context, outbox.Delivery[order]) error {
 	}
 }
 
-// count is a short form of outbox.TopicStats.
+// topicCount is a short form of outbox.TopicStats.
 type topicCount struct {
 	topic  string
 	status outbox.Status
@@ -98,9 +98,12 @@ func TestTakesOnlyTopicsWithAHandler(t *testing.T) {
 func TestTakesOnlyVersionsThatItsTopicKnows(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		version := func(n int) topics.Topic[order] {
-			return topics.New("orders.created", &topics.Options[order]{Version: n, Aliases: []string{"former"}, Upcast: map[int]topics.Upcaster{
-				1: topics.Upcast(func(o order) (order, error) { o.ID += " upcast"; return o, nil }),
-			}})
+			return topics.New("orders.created", &topics.Options[order]{
+				Version: n, Aliases: []string{"former"},
+				Upcast: map[int]topics.Upcaster{
+					1: topics.Upcast(func(o order) (order, error) { o.ID += " upcast"; return o, nil }),
+				},
+			})
 		}
 		newer := topics.New("orders.created", &topics.Options[order]{Version: 3})
 		newerAlias := topics.New("former", &topics.Options[order]{Version: 3})

@@ -99,12 +99,12 @@ func TestUndecodablePanicAndGoexitAreFailedAttempts(t *testing.T) {
 		reason  string
 	}{
 		{"a panic", panicking, "the handler panicked: " + "boom"},
-		{"a panic with an error", func(context.Context, outbox.Delivery[order]) error { panic(outbox.Permanent(errors.New("boom"))) }, "the handler panicked: boom"},
-		{"a runtime error", func(context.Context, outbox.Delivery[order]) error {
-			var m map[string]int
-			m["x"] = 1
-			return nil
-		}, "the handler panicked: assignment to entry in nil map"},
+		{"a panic with an error", func(context.Context, outbox.Delivery[order]) error {
+			panic(outbox.Permanent(errors.New("boom")))
+		}, "the handler panicked: boom"},
+		{"a runtime error", func(_ context.Context, d outbox.Delivery[order]) error {
+			return []error{nil}[len(d.Payload.ID)]
+		}, "the handler panicked: runtime error: index out of range [3] with length 1"},
 		{"panic(nil)", func(context.Context, outbox.Delivery[order]) error { panic(nil) }, "the handler panicked: panic called with nil"},
 		{"Goexit", func(context.Context, outbox.Delivery[order]) error { exiting(); return nil }, "the handler called runtime.Goexit"},
 		{"an error that is a nil pointer", func(context.Context, outbox.Delivery[order]) error { return (*brokenError)(nil) }, "panicked"},

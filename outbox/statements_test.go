@@ -39,10 +39,6 @@ func (f *fixture) watch() *statements {
 func (s *statements) take() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.drain())
-}
-
-func (s *statements) drain() []string {
 	sent := s.sent
 	s.sent = nil
 	return sent

@@ -28,15 +28,21 @@ func (e *engine) deliverOne(f *flight) {
 	watchdog := time.AfterFunc(timeout+e.shutdownTimeout, func() { e.giveUp(f) })
 	defer watchdog.Stop()
 
-	err := errGoexit
+	err, returned := errGoexit, false
 	defer func() {
 		// Deferred, since Goexit runs nothing else.
+		if !returned {
+			e.log.Error("outbox: a handler called runtime.Goexit", "topic", f.msg.Topic, "id", f.msg.ID, "stack", string(debug.Stack()))
+		}
 		e.delivered(ctx, f, err)
 	}()
 	err = e.call(ctx, f)
+	returned = true
 }
 
-// call runs the handler and turns a panic into an error.
+// call runs the handler and turns a panic into an error. So it does with an
+// error that cannot be looked at without one, such as a nil pointer in an
+// interface: outside of here that would end the process.
 func (e *engine) call(ctx context.Context, f *flight) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -44,7 +50,12 @@ func (e *engine) call(ctx context.Context, f *flight) (err error) {
 			e.log.Error("outbox: a handler panicked", "topic", f.msg.Topic, "id", f.msg.ID, "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
-	return e.deliver(ctx, f.msg)
+	if err = e.deliver(ctx, f.msg); err != nil {
+		_ = err.Error()
+		_ = errors.As(err, new(*permanentError))
+		_ = errors.As(err, new(*retryAfterError))
+	}
+	return err
 }
 
 func (e *engine) timeoutOf(topic string) time.Duration {

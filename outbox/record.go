@@ -27,9 +27,11 @@ func (e *engine) recordLoop(ctx context.Context) {
 			again, err := e.recordAll(ctx, batch)
 			if err != nil {
 				e.putBack(again)
-				if classify(err) != failureContention {
-					e.blockSuspects()
+				if classify(err) == failureContention {
+					_ = sleep(ctx, pause(1))
+					continue
 				}
+				e.blockSuspects()
 				_ = sleep(ctx, e.health.fail("record", err))
 				continue
 			}

@@ -151,7 +151,7 @@ func (e *engine) claimLoop(ctx, work context.Context, disowned *orphans) error {
 			return fmt.Errorf("outbox: claim: %w", err)
 		case err != nil:
 			e.blockSuspects()
-			if sleep(ctx, e.health.fail("claim", err)) != nil {
+			if sleep(ctx, e.outage(ctx, "claim", err)) != nil {
 				return e.endOf(ctx)
 			}
 		case n > 0:
@@ -350,6 +350,17 @@ func (e *engine) blockSuspects() {
 	e.suspectsBlocked = true
 	e.mu.Unlock()
 	nudge(e.renewN)
+}
+
+// outage notes that an operation failed and returns how long to wait before it
+// is tried again. A connection to a server that has become read-only is given
+// up: after a failover, or once the default has been changed back, only a new
+// one is better.
+func (e *engine) outage(ctx context.Context, operation string, err error) time.Duration {
+	if sqlState(err) == "25006" {
+		dropConnection(ctx, e.db.DB)
+	}
+	return e.health.fail(operation, err)
 }
 
 // answered notes that an operation succeeded. After an outage, renewals come

@@ -375,27 +375,40 @@ func (e *engine) answered(operation string) {
 func (e *engine) shutdown() error {
 	e.mu.Lock()
 	e.stopping = true
-	for _, f := range e.ready {
+	waiting := e.ready
+	for _, f := range waiting {
 		e.release(f)
 	}
 	e.ready = nil
 	e.mu.Unlock()
 
+	grace := time.Now().Add(e.shutdownTimeout)
 	returned := func() bool { return len(e.active) == e.count(func(f *flight) bool { return f.stuck }) }
-	if !e.waitUntil(e.shutdownTimeout, returned) {
+	given := func() bool {
+		return !slices.ContainsFunc(waiting, func(f *flight) bool { return e.flights[f.ID] == f })
+	}
+	woken := 0
+	if len(waiting) > 0 && e.waitUntil(e.shutdownTimeout, func() bool { return given() || returned() }) {
+		e.wakeOthers() // now, not when the last delivery has ended
+		woken = len(waiting)
+	}
+	if !e.waitUntil(time.Until(grace), returned) {
 		e.cancelDeliveries(errShutdown)
 		e.waitUntil(cancelGrace, returned)
 	}
 	unrecorded := func() int {
 		return len(e.flights) - e.count(func(f *flight) bool { return f.state == flightRunning && !f.lost })
 	}
-	e.waitUntil(e.shutdownTimeout, func() bool { return unrecorded() == 0 })
+	allRecorded := e.waitUntil(e.shutdownTimeout, func() bool { return unrecorded() == 0 })
+	e.mu.Lock()
+	released := e.released
+	e.mu.Unlock()
+	if allRecorded && released > woken {
+		e.wakeOthers()
+	}
 
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.released > 0 && e.session.postgres {
-		_ = notifyRelays(e.db.DB)
-	}
 	var errs []error
 	if n := unrecorded(); n > 0 {
 		errs = append(errs, fmt.Errorf("outbox: %d outcomes could not be recorded; their messages will be delivered again when their leases end", n))
@@ -404,6 +417,15 @@ func (e *engine) shutdown() error {
 		errs = append(errs, fmt.Errorf("outbox: %d handlers ignored their context and still run: %s", len(e.active), e.stragglers()))
 	}
 	return errors.Join(errs...)
+}
+
+// wakeOthers tells other relays that there are rows for them, those of this
+// process through the hook that they share.
+func (e *engine) wakeOthers() {
+	e.hooks.wakeOthers()
+	if e.session.postgres {
+		_ = notifyRelays(e.db.DB)
+	}
 }
 
 // count counts the handlers that have not returned and of which a condition

@@ -19,7 +19,9 @@ import (
 )
 
 // Statements of the relay, by what only they contain.
-func isClaim(query string) bool   { return strings.Contains(query, "SET status = 'claimed', attempts = ") }
+func isClaim(query string) bool {
+	return strings.Contains(query, "SET status = 'claimed', attempts = ")
+}
 func isSettle(query string) bool  { return strings.Contains(query, "sent_at = CASE") }
 func isRenew(query string) bool   { return strings.Contains(query, "SET available_at = ") }
 func isRelease(query string) bool { return strings.Contains(query, "attempts = attempts - CASE") }
@@ -159,6 +161,18 @@ func (f *fixture) leaseOver(t *testing.T, id outbox.ID) bool {
 	require.NoError(t, f.db.NewRaw("SELECT count(*) FROM outbox_messages WHERE id = ? AND status = 'claimed' AND available_at < "+now, id).
 		Scan(bypass(context.Background()), &n))
 	return n == 1
+}
+
+// clock reads the database's clock.
+func (f *fixture) clock(t *testing.T) time.Time {
+	t.Helper()
+	query := "SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+	if f.postgres {
+		query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+	}
+	var millis int64
+	require.NoError(t, f.db.NewRaw(query).Scan(bypass(context.Background()), &millis))
+	return time.UnixMilli(millis)
 }
 
 // leases returns by how much the lease of each row ends after its claim.

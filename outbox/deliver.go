@@ -76,6 +76,7 @@ func (e *engine) delivered(ctx context.Context, f *flight, err error) {
 	defer e.dispatch()
 	switch {
 	case f.stuck:
+		e.stuck--
 		e.log.Warn("outbox: a stuck handler has returned at last", "topic", f.msg.Topic, "id", f.msg.ID,
 			"after", time.Since(f.started).Round(time.Millisecond), "error", err)
 		return
@@ -121,17 +122,25 @@ func (e *engine) park(f *flight, err error) outcome {
 
 // giveUp records a delivery as failed whose handler has ignored the end of its
 // context for too long, and no longer renews its lease. The slot stays taken
-// until the handler returns: freeing it would let such handlers pile up.
+// until the handler returns: freeing it would let such handlers pile up. Of a
+// lost lease there is nothing to record, but its handler takes a slot all the
+// same.
 func (e *engine) giveUp(f *flight) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.active[f] || f.lost || e.stopping {
+	if !e.active[f] || e.stopping {
 		return
 	}
 	f.stuck = true
+	e.stuck++
+	defer e.dispatch() // which gives back what waits for the slots, if all are stuck
+	nudge(e.room)
 	e.metrics.stuck(f.msg.Topic)
 	e.log.Error("outbox: a handler is stuck: it ignores its context and keeps its slot", "topic", f.msg.Topic, "id", f.msg.ID,
 		"for", time.Since(f.started).Round(time.Millisecond))
+	if f.lost {
+		return
+	}
 	err := fmt.Errorf("the handler was stuck: it did not return within %v", time.Since(f.started).Round(time.Millisecond))
 	if f.msg.Attempts >= e.take.attemptsOf(f.msg.Topic) {
 		e.finish(e.park(f, err))

@@ -39,6 +39,7 @@ type engine struct {
 	flights  map[ID]*flight   // claimed and not yet recorded
 	ready    []*flight        // waiting for a slot, in the order of delivery
 	active   map[*flight]bool // whose handlers have not returned: each holds a slot
+	stuck    int              // how many of active are stuck
 	outcomes []outcome        // to be recorded
 	stopping bool
 	recorded int // rows recorded as sent
@@ -187,13 +188,17 @@ func (e *engine) endOf(ctx context.Context) error {
 }
 
 // waitForRoom waits until few enough rows are queued for another claim. It
-// returns false when ctx ends.
+// returns false when ctx ends, and in a drain when every slot is stuck.
 func (e *engine) waitForRoom(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		e.mu.Lock()
 		hasRoom := len(e.ready) < min(e.concurrency, (e.batch+1)/2)
+		allStuck := e.allStuck()
 		e.mu.Unlock()
-		if hasRoom {
+		if allStuck && e.drain {
+			return false
+		}
+		if hasRoom && !allStuck {
 			return true
 		}
 		select {
@@ -285,9 +290,20 @@ func (e *engine) admit(c claimed, req claimRequest, begun time.Time) {
 	e.ready = append(e.ready, f)
 }
 
+// allStuck reports whether a stuck handler is in every slot. The caller holds
+// mu.
+func (e *engine) allStuck() bool { return e.stuck >= e.concurrency }
+
 // dispatch starts what is ready while there are slots. A row whose lease is not
-// known to be live is given back. The caller holds mu.
+// known to be live is given back, and so is everything when all slots are stuck:
+// another relay may deliver it. The caller holds mu.
 func (e *engine) dispatch() {
+	if e.allStuck() {
+		for _, f := range e.ready {
+			e.release(f)
+		}
+		e.ready = nil
+	}
 	for !e.stopping && len(e.active) < e.concurrency && len(e.ready) > 0 {
 		f := e.ready[0]
 		e.ready = e.ready[1:]

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +89,22 @@ func (r *registration) end() {
 	for _, h := range hooks {
 		h.mu.Lock()
 		delete(h.relays, r)
+		h.mu.Unlock()
+	}
+}
+
+// wakeOthers wakes the other relays that have registered with the same hooks.
+func (r *registration) wakeOthers() {
+	r.mu.Lock()
+	hooks := slices.Clone(r.hooks)
+	r.mu.Unlock()
+	for _, h := range hooks {
+		h.mu.Lock()
+		for other := range h.relays {
+			if other != r {
+				other.wake()
+			}
+		}
 		h.mu.Unlock()
 	}
 }

@@ -28,15 +28,21 @@ func (e *engine) deliverOne(f *flight) {
 	watchdog := time.AfterFunc(timeout+e.shutdownTimeout, func() { e.giveUp(f) })
 	defer watchdog.Stop()
 
-	err := errGoexit
+	err, returned := errGoexit, false
 	defer func() {
 		// Deferred, since Goexit runs nothing else.
+		if !returned {
+			e.log.Error("outbox: a handler called runtime.Goexit", "topic", f.msg.Topic, "id", f.msg.ID, "stack", string(debug.Stack()))
+		}
 		e.delivered(ctx, f, err)
 	}()
 	err = e.call(ctx, f)
+	returned = true
 }
 
-// call runs the handler and turns a panic into an error.
+// call runs the handler and turns a panic into an error. So it does with an
+// error that cannot be looked at without one, such as a nil pointer in an
+// interface: outside of here that would end the process.
 func (e *engine) call(ctx context.Context, f *flight) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -44,7 +50,12 @@ func (e *engine) call(ctx context.Context, f *flight) (err error) {
 			e.log.Error("outbox: a handler panicked", "topic", f.msg.Topic, "id", f.msg.ID, "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
-	return e.deliver(ctx, f.msg)
+	if err = e.deliver(ctx, f.msg); err != nil {
+		_ = err.Error()
+		_ = errors.As(err, new(*permanentError))
+		_ = errors.As(err, new(*retryAfterError))
+	}
+	return err
 }
 
 func (e *engine) timeoutOf(topic string) time.Duration {
@@ -65,6 +76,7 @@ func (e *engine) delivered(ctx context.Context, f *flight, err error) {
 	defer e.dispatch()
 	switch {
 	case f.stuck:
+		e.stuck--
 		e.log.Warn("outbox: a stuck handler has returned at last", "topic", f.msg.Topic, "id", f.msg.ID,
 			"after", time.Since(f.started).Round(time.Millisecond), "error", err)
 		return
@@ -110,17 +122,25 @@ func (e *engine) park(f *flight, err error) outcome {
 
 // giveUp records a delivery as failed whose handler has ignored the end of its
 // context for too long, and no longer renews its lease. The slot stays taken
-// until the handler returns: freeing it would let such handlers pile up.
+// until the handler returns: freeing it would let such handlers pile up. Of a
+// lost lease there is nothing to record, but its handler takes a slot all the
+// same.
 func (e *engine) giveUp(f *flight) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.active[f] || f.lost || e.stopping {
+	if !e.active[f] || e.stopping {
 		return
 	}
 	f.stuck = true
+	e.stuck++
+	defer e.dispatch() // which gives back what waits for the slots, if all are stuck
+	nudge(e.room)
 	e.metrics.stuck(f.msg.Topic)
 	e.log.Error("outbox: a handler is stuck: it ignores its context and keeps its slot", "topic", f.msg.Topic, "id", f.msg.ID,
 		"for", time.Since(f.started).Round(time.Millisecond))
+	if f.lost {
+		return
+	}
 	err := fmt.Errorf("the handler was stuck: it did not return within %v", time.Since(f.started).Round(time.Millisecond))
 	if f.msg.Attempts >= e.take.attemptsOf(f.msg.Topic) {
 		e.finish(e.park(f, err))

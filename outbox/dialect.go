@@ -98,12 +98,17 @@ func record[T any](rows []T) string {
 const sqliteTime = "2006-01-02 15:04:05.000"
 
 // instant is an absolute time as an argument for a time column, never earlier
-// than t.
+// than t, but for the end of the year 9999: one more digit would sort wrongly.
 func (d sqlDialect) instant(t time.Time) string {
+	step, layout := time.Millisecond, sqliteTime
 	if d.postgres {
-		return t.Add(time.Microsecond - time.Nanosecond).UTC().Format("2006-01-02 15:04:05.999999+00")
+		step, layout = time.Microsecond, "2006-01-02 15:04:05.999999+00"
 	}
-	return t.Add(time.Millisecond - time.Nanosecond).UTC().Format(sqliteTime)
+	t = t.UTC()
+	if up := t.Add(step - time.Nanosecond); up.Year() <= 9999 {
+		t = up
+	}
+	return t.Format(layout)
 }
 
 // dbTime scans what micros reads; NULL is the zero time. It keeps the raw value

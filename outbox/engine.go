@@ -39,6 +39,7 @@ type engine struct {
 	flights  map[ID]*flight   // claimed and not yet recorded
 	ready    []*flight        // waiting for a slot, in the order of delivery
 	active   map[*flight]bool // whose handlers have not returned: each holds a slot
+	stuck    int              // how many of active are stuck
 	outcomes []outcome        // to be recorded
 	stopping bool
 	recorded int // rows recorded as sent
@@ -156,7 +157,7 @@ func (e *engine) claimLoop(ctx, work context.Context, disowned *orphans) error {
 			return fmt.Errorf("outbox: claim: %w", err)
 		case err != nil:
 			e.blockSuspects()
-			if sleep(ctx, e.health.fail("claim", err)) != nil {
+			if sleep(ctx, e.outage(ctx, "claim", err)) != nil {
 				return e.endOf(ctx)
 			}
 		case n > 0:
@@ -187,13 +188,17 @@ func (e *engine) endOf(ctx context.Context) error {
 }
 
 // waitForRoom waits until few enough rows are queued for another claim. It
-// returns false when ctx ends.
+// returns false when ctx ends, and in a drain when every slot is stuck.
 func (e *engine) waitForRoom(ctx context.Context) bool {
 	for ctx.Err() == nil {
 		e.mu.Lock()
 		hasRoom := len(e.ready) < min(e.concurrency, (e.batch+1)/2)
+		allStuck := e.allStuck()
 		e.mu.Unlock()
-		if hasRoom {
+		if allStuck && e.drain {
+			return false
+		}
+		if hasRoom && !allStuck {
 			return true
 		}
 		select {
@@ -285,9 +290,20 @@ func (e *engine) admit(c claimed, req claimRequest, begun time.Time) {
 	e.ready = append(e.ready, f)
 }
 
+// allStuck reports whether a stuck handler is in every slot. The caller holds
+// mu.
+func (e *engine) allStuck() bool { return e.stuck >= e.concurrency }
+
 // dispatch starts what is ready while there are slots. A row whose lease is not
-// known to be live is given back. The caller holds mu.
+// known to be live is given back, and so is everything when all slots are stuck:
+// another relay may deliver it. The caller holds mu.
 func (e *engine) dispatch() {
+	if e.allStuck() {
+		for _, f := range e.ready {
+			e.release(f)
+		}
+		e.ready = nil
+	}
 	for !e.stopping && len(e.active) < e.concurrency && len(e.ready) > 0 {
 		f := e.ready[0]
 		e.ready = e.ready[1:]
@@ -357,6 +373,17 @@ func (e *engine) blockSuspects() {
 	nudge(e.renewN)
 }
 
+// outage notes that an operation failed and returns how long to wait before it
+// is tried again. A connection to a server that has become read-only is given
+// up: after a failover, or once the default has been changed back, only a new
+// one is better.
+func (e *engine) outage(ctx context.Context, operation string, err error) time.Duration {
+	if sqlState(err) == "25006" {
+		dropConnection(ctx, e.db.DB)
+	}
+	return e.health.fail(operation, err)
+}
+
 // answered notes that an operation succeeded. After an outage, renewals come
 // first.
 func (e *engine) answered(operation string) {
@@ -369,28 +396,38 @@ func (e *engine) answered(operation string) {
 func (e *engine) shutdown() error {
 	e.mu.Lock()
 	e.stopping = true
-	for _, f := range e.ready {
+	waiting := e.ready
+	for _, f := range waiting {
 		e.release(f)
 	}
 	e.ready = nil
 	e.mu.Unlock()
 
+	grace := time.Now().Add(e.shutdownTimeout)
 	returned := func() bool { return len(e.active) == e.count(func(f *flight) bool { return f.stuck }) }
-	if !e.waitUntil(e.shutdownTimeout, returned) {
+	given := func() bool {
+		return !slices.ContainsFunc(waiting, func(f *flight) bool { return e.flights[f.ID] == f })
+	}
+	woken := 0
+	if len(waiting) > 0 && e.waitUntil(e.shutdownTimeout, func() bool { return given() || returned() }) {
+		e.wakeOthers() // now, not when the last delivery has ended
+		woken = len(waiting)
+	}
+	if !e.waitUntil(time.Until(grace), returned) {
 		e.cancelDeliveries(errShutdown)
 		e.waitUntil(cancelGrace, returned)
 	}
 	unrecorded := func() int {
 		return len(e.flights) - e.count(func(f *flight) bool { return f.state == flightRunning && !f.lost })
 	}
-	e.waitUntil(e.shutdownTimeout, func() bool { return unrecorded() == 0 })
-
+	allRecorded := e.waitUntil(e.shutdownTimeout, func() bool { return unrecorded() == 0 })
 	e.mu.Lock()
 	released := e.released
 	e.mu.Unlock()
-	if released > 0 && e.session.postgres {
-		_ = notifyRelays(e.db.DB) // a courtesy: others look every Interval
+	if allRecorded && released > woken {
+		e.wakeOthers()
 	}
+
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var errs []error
@@ -401,6 +438,15 @@ func (e *engine) shutdown() error {
 		errs = append(errs, fmt.Errorf("outbox: %d handlers ignored their context and still run: %s", len(e.active), e.stragglers()))
 	}
 	return errors.Join(errs...)
+}
+
+// wakeOthers tells other relays that there are rows for them, those of this
+// process through the hook that they share.
+func (e *engine) wakeOthers() {
+	e.hooks.wakeOthers()
+	if e.session.postgres {
+		_ = notifyRelays(e.db.DB)
+	}
 }
 
 // count counts the handlers that have not returned and of which a condition

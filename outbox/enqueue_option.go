@@ -24,8 +24,9 @@ type Receipt struct {
 type enqueueOptions struct {
 	key, orderKey *string
 	delay         time.Duration
-	delayed       bool
 	at            time.Time
+	delayed       bool // After was given
+	timed         bool // At was given
 	headers       map[string]string
 	into          *Receipt
 	errs          []error
@@ -59,7 +60,7 @@ func At(t time.Time) EnqueueOption {
 		if y := t.UTC().Year(); y < 1 || y > 9999 {
 			o.errs = append(o.errs, fmt.Errorf("outbox: At(year %d): use a year from 1 to 9999", y))
 		}
-		o.at = t
+		o.at, o.timed = t, true
 	}
 }
 
@@ -93,7 +94,7 @@ func applyOptions(opts []EnqueueOption) (enqueueOptions, error) {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	if o.delayed && !o.at.IsZero() {
+	if o.delayed && o.timed {
 		o.errs = append(o.errs, errors.New("outbox: After and At contradict each other; use one"))
 	}
 	return o, errors.Join(o.errs...)

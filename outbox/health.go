@@ -59,8 +59,15 @@ func (h *health) ok(operation string) bool {
 }
 
 // isFailing reports whether any operation failed the last time it was tried.
+// Sweeps do not count: they are tried once in a while only, and may fail for
+// ever where the role must not delete.
 func (h *health) isFailing() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.failing) > 0
+	for operation := range h.failing {
+		if operation != "sweep" {
+			return true
+		}
+	}
+	return false
 }

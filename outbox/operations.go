@@ -129,20 +129,21 @@ func (s Store) change(ctx context.Context, f Filter, byDefault, allowed []Status
 	}
 	where, args := f.where(sess.sqlDialect)
 	return inBatches(ctx, f.Limit, func(limit int) (int, error) {
-		n, err := sess.exec(ctx, operationTimeout, "UPDATE outbox_messages SET "+set+" WHERE id IN ("+sess.pick(where, "m.id", limit)+")",
+		n, err := sess.exec(ctx, operationTimeout, "UPDATE outbox_messages SET "+set+" WHERE "+sess.pick(where, "m.id", limit),
 			slices.Concat(setArgs, args)...)
 		return n, explainRead(err)
 	})
 }
 
-// pick is a subquery for the ids of at most limit rows, locked where that can
-// be had at once.
+// pick is a condition for at most limit rows, locked where that can be had at
+// once. In an array the subquery runs once; as a set to join with, Postgres may
+// run it for every row, and each run locks rows beyond the limit.
 func (s session) pick(where, order string, limit int) string {
 	q := fmt.Sprintf("SELECT m.id FROM outbox_messages AS m WHERE %s ORDER BY %s LIMIT %d", where, order, limit)
 	if s.postgres {
-		q += " FOR UPDATE OF m SKIP LOCKED"
+		return "id = ANY (ARRAY(" + q + " FOR UPDATE OF m SKIP LOCKED))"
 	}
-	return q
+	return "id IN (" + q + ")"
 }
 
 // inBatches calls step until it changes fewer rows than it was allowed to, or
@@ -183,7 +184,7 @@ func (s Store) Sweep(ctx context.Context, olderThan time.Duration) (int, error) 
 // sweep deletes one batch of done rows for which a condition on m holds.
 func (s session) sweep(ctx context.Context, timeout time.Duration, condition string, olderThan time.Duration, limit int) (int, error) {
 	where := "m.status IN ('sent', 'discarded') AND m.updated_at < " + s.nowPlus("?") + " AND " + condition
-	n, err := s.exec(ctx, timeout, "DELETE FROM outbox_messages WHERE id IN ("+s.pick(where, "m.topic, m.updated_at", limit)+")",
+	n, err := s.exec(ctx, timeout, "DELETE FROM outbox_messages WHERE "+s.pick(where, "m.topic, m.updated_at", limit),
 		-olderThan.Microseconds())
 	return n, explainRead(err)
 }

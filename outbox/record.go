@@ -34,7 +34,7 @@ func (e *engine) recordLoop(ctx context.Context) {
 					continue
 				}
 				e.blockSuspects()
-				_ = sleep(ctx, e.health.fail("record", err))
+				_ = sleep(ctx, e.outage(ctx, "record", err))
 				continue
 			}
 			collisions = 0

@@ -55,7 +55,7 @@ func (e *engine) renewAll(ctx context.Context, conn *ownConn) time.Duration {
 		e.mu.Lock()
 		e.suspectsBlocked = true
 		e.mu.Unlock()
-		return min(soon, e.health.fail("renew", err))
+		return min(soon, e.outage(ctx, "renew", err))
 	}
 	e.health.ok("renew")
 	if !e.health.isFailing() {

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"time"
 
@@ -114,6 +115,19 @@ func queryOn(ctx context.Context, db bun.IDB, scan func(*sql.Rows) error, query 
 		return err
 	}
 	return rows.Close()
+}
+
+// dropConnection closes one idle connection of the pool, the one that was used
+// last.
+func dropConnection(ctx context.Context, db *sql.DB) {
+	ctx, cancel := context.WithTimeout(ctx, maxAnswerGrace)
+	defer cancel()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return
+	}
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = conn.Close()
 }
 
 // dialectOf returns the SQL of a supported dialect.

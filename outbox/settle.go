@@ -137,8 +137,8 @@ WHERE status = 'claimed' AND available_at > %[4]s AND claim_token IN (%[1]s, %[2
 // cleanReason makes a reason storable: valid UTF-8, no NUL, at most
 // maxReasonBytes.
 func cleanReason(reason string) string {
-	if len(reason) > maxReasonBytes {
-		reason = reason[:maxReasonBytes]
+	if len(reason) > maxReasonBytes+utf8.UTFMax {
+		reason = reason[:maxReasonBytes+utf8.UTFMax] // what is dropped below is whole runes
 	}
 	reason = strings.ToValidUTF8(reason, "�")
 	reason = strings.ReplaceAll(reason, "\x00", "�")

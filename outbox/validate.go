@@ -140,6 +140,11 @@ func (s session) checkSettings(ctx context.Context, db *bun.DB) error {
 		var encoding string
 		err := s.query(ctx, validateTimeout, func(rows *sql.Rows) error { return rows.Scan(&encoding) },
 			"SELECT current_setting('server_encoding')")
+		if err != nil && strings.Contains(err.Error(), "client_encoding") {
+			// pgdriver refuses to connect to it, with an error of no type.
+			return fmt.Errorf("%w: its server_encoding or client_encoding is not UTF8; create the database with ENCODING 'UTF8': %w",
+				errInvalidDatabase, err)
+		}
 		if err != nil {
 			return fmt.Errorf("outbox: read server_encoding: %w", err)
 		}

@@ -17,7 +17,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z]*\): *## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r t about; do printf '%-10s %s\n' "$$t" "$$about"; done
 
 test: ## run all tests with the race detector, in random order
-	$(call in_modules,go test ./... -race -shuffle=on)
+	$(call in_modules,go test ./... -race -shuffle=on -timeout=30m)
 
 lint: ## go vet, staticcheck and gofumpt
 	$(call in_modules,go vet ./...)

@@ -31,6 +31,15 @@ type flight struct {
 	stuck   bool                    // recorded as failed while its handler runs on
 }
 
+// attrs names the message in a log line. An ordering key says what else waits.
+func (f *flight) attrs(more ...any) []any {
+	attrs := []any{"topic", f.msg.Topic, "id", f.msg.ID}
+	if f.ordered {
+		attrs = append(attrs, "order_key", f.msg.OrderKey)
+	}
+	return append(attrs, more...)
+}
+
 func (f *flight) isSuspect() bool { return f.kind != claimDue }
 
 // outcome is what is to be recorded of a flight.

@@ -65,7 +65,8 @@ const (
 )
 
 // Migrate creates the table outbox_messages, or brings it up to date. It does
-// nothing, and takes no lock, where Validate is content. Processes may run it at
+// nothing, and takes no lock, where Validate is content, and refuses a database
+// whose settings Validate refuses. Processes may run it at
 // the same time. On Postgres it waits at most one second for a lock, since a
 // statement that queues behind a long transaction stops every Enqueue, and
 // tries again for as long as ctx allows, at most a minute.
@@ -74,7 +75,10 @@ func (s Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if ready, err := sess.schemaReady(ctx); err != nil || ready {
+	if err := sess.checkSettings(ctx, s.DB); err != nil {
+		return err
+	}
+	if missing, err := sess.missingPieces(ctx); err != nil || len(missing) == 0 {
 		return err
 	}
 	steps, err := Migrations(s.DB.Dialect().Name())

@@ -47,10 +47,10 @@ var verdictColumns = []recordColumn{
 // No two verdicts may be of one id.
 func (s session) settle(ctx context.Context, timeout time.Duration, verdicts []verdict) (map[ID]bool, error) {
 	set := fmt.Sprintf(`SET status = r.status, attempts = r.attempts,
-	available_at = CASE WHEN r.due IS NOT NULL THEN %s WHEN r.wait IS NOT NULL THEN %s ELSE m.available_at END,
+	available_at = CASE WHEN r.due IS NOT NULL THEN %s WHEN r.wait IS NOT NULL THEN %s ELSE %s END,
 	last_error = coalesce(r.reason, m.last_error), claim_token = CASE r.status WHEN 'claimed' THEN m.claim_token END,
 	sent_at = CASE r.status WHEN 'sent' THEN %s END, updated_at = %s`,
-		s.timestamp("r.due"), s.nowPlus("r.wait"), s.now(), s.now())
+		s.timestamp("r.due"), s.nowPlus("r.wait"), s.now(), s.now(), s.now())
 	return s.changed(ctx, timeout, s.underLock(set, verdictColumns), record(verdicts))
 }
 

@@ -62,16 +62,13 @@ func (s Store) Validate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(missing) > 0 {
+	switch {
+	case len(missing) == len(pieces.columns)+len(pieces.constraints)+len(pieces.indexes):
+		return fmt.Errorf("%w (the table does not exist)", ErrNotMigrated)
+	case len(missing) > 0:
 		return fmt.Errorf("%w (missing or invalid: %s)", ErrNotMigrated, strings.Join(missing, ", "))
 	}
 	return nil
-}
-
-// schemaReady reports whether the table is complete.
-func (s session) schemaReady(ctx context.Context) (bool, error) {
-	missing, err := s.missingPieces(ctx)
-	return err == nil && len(missing) == 0, err
 }
 
 // missingPieces lists what the table lacks, sorted.

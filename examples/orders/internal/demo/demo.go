@@ -76,7 +76,10 @@ func Run(ctx context.Context, out io.Writer, opts Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	if err := errors.Join(shop.Migrate(ctx, db), addCustomers(ctx, db)); err != nil {
+	if err := shop.Migrate(ctx, db); err != nil {
+		return err
+	}
+	if err := addCustomers(ctx, db); err != nil {
 		return err
 	}
 	s := &show{term: term, db: db, venue: v, warehouse: warehouse.New(warehouse.Options{HoldAfter: holdAfter})}

@@ -121,17 +121,28 @@ func (s session) holdings(ctx context.Context, timeout time.Duration, ids []ID) 
 // releaseTokens gives up a claim of which it is not known whether it was
 // committed: due rows become pending again with their attempt back, suspects
 // stay suspects. When the rows had been due is not known here, so they are due
-// as of the claim.
-func (s session) releaseTokens(ctx context.Context, timeout time.Duration, tokens [3]ID) error {
-	_, err := s.exec(ctx, timeout, fmt.Sprintf(`UPDATE outbox_messages
+// as of the claim. It returns how many rows are left, since somebody has locked
+// them.
+func (s session) releaseTokens(ctx context.Context, timeout time.Duration, tokens [3]ID) (left int, err error) {
+	due, suspect, exhausted := s.uuid("'"+tokens[claimDue].String()+"'"), s.uuid("'"+tokens[claimSuspect].String()+"'"),
+		s.uuid("'"+tokens[claimExhausted].String()+"'")
+	held := fmt.Sprintf("status = 'claimed' AND available_at > %s AND claim_token IN (%s, %s, %s)", s.now(), due, suspect, exhausted)
+	where := held
+	if s.postgres {
+		where = "id = ANY (ARRAY(SELECT id FROM outbox_messages WHERE " + held + " ORDER BY id FOR NO KEY UPDATE SKIP LOCKED))"
+	}
+	_, err = s.exec(ctx, timeout, fmt.Sprintf(`UPDATE outbox_messages
 SET status = CASE claim_token WHEN %[1]s THEN 'pending' ELSE 'claimed' END,
-	attempts = attempts - CASE claim_token WHEN %[3]s THEN 0 ELSE 1 END,
+	attempts = attempts - CASE claim_token WHEN %[2]s THEN 0 ELSE 1 END,
 	claim_token = CASE claim_token WHEN %[1]s THEN NULL ELSE claim_token END,
-	available_at = claimed_at, updated_at = %[4]s
-WHERE status = 'claimed' AND available_at > %[4]s AND claim_token IN (%[1]s, %[2]s, %[3]s)`,
-		s.uuid("'"+tokens[claimDue].String()+"'"), s.uuid("'"+tokens[claimSuspect].String()+"'"),
-		s.uuid("'"+tokens[claimExhausted].String()+"'"), s.now()))
-	return err
+	available_at = claimed_at, updated_at = %[3]s
+WHERE %[4]s`, due, exhausted, s.now(), where))
+	if err != nil || !s.postgres {
+		return 0, err
+	}
+	err = s.query(ctx, timeout, func(rows *sql.Rows) error { return rows.Scan(&left) },
+		"SELECT count(*) FROM outbox_messages WHERE "+held)
+	return left, err
 }
 
 // cleanReason makes a reason storable: valid UTF-8, no NUL, at most

@@ -58,9 +58,15 @@ func (h *health) ok(operation string) bool {
 	return true
 }
 
-// isFailing reports whether any operation failed the last time it was tried.
-func (h *health) isFailing() bool {
+// isFailing reports whether one of these operations failed the last time it was
+// tried.
+func (h *health) isFailing(operations ...string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.failing) > 0
+	for _, operation := range operations {
+		if h.failing[operation] > 0 {
+			return true
+		}
+	}
+	return false
 }

@@ -137,11 +137,15 @@ func (e *engine) recordedOf(ctx context.Context, batch []outcome, done map[ID]bo
 	defer e.mu.Unlock()
 	for _, o := range untouched {
 		h, exists := found[o.verdict.ID]
+		var next ID
+		if o.verdict.Next != nil {
+			next = *o.verdict.Next
+		}
 		switch {
+		case exists && h.token == next && h.claimedBy == e.name && h.status == o.verdict.Status && h.attempts == o.verdict.Attempts:
+			e.settled(o) // the answer to an earlier try was lost
 		case exists && h.token == o.verdict.Token: // locked by somebody
 			again = append(again, o)
-		case exists && h.token.IsZero() && h.claimedBy == e.name && h.status == o.verdict.Status && h.attempts == o.verdict.Attempts:
-			e.settled(o) // the answer to an earlier try was lost
 		default:
 			e.lose(o.flight)
 		}

@@ -36,7 +36,8 @@ func (e *engine) deliverOne(f *flight) {
 	err = e.call(ctx, f)
 }
 
-// call runs the handler and turns a panic into an error.
+// call runs the handler and turns a panic into an error, also one of the
+// methods of the error that it returns: a nil pointer, say.
 func (e *engine) call(ctx context.Context, f *flight) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -44,7 +45,11 @@ func (e *engine) call(ctx context.Context, f *flight) (err error) {
 			e.log.Error("outbox: a handler panicked", "topic", f.msg.Topic, "id", f.msg.ID, "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
-	return e.deliver(ctx, f.msg)
+	if err = e.deliver(ctx, f.msg); err != nil {
+		_ = err.Error()
+		errors.As(err, new(*permanentError))
+	}
+	return err
 }
 
 func (e *engine) timeoutOf(topic string) time.Duration {

@@ -21,7 +21,12 @@ func (e *engine) recordLoop(ctx context.Context) {
 	locked := time.NewTimer(0)
 	defer locked.Stop()
 	var held []outcome // whose rows are locked
+	var heldUntil time.Time
 	for ctx.Err() == nil {
+		if len(held) > 0 && !time.Now().Before(heldUntil) { // however much else there is
+			e.putBack(held)
+			held = nil
+		}
 		batch := e.takeOutcomes()
 		if len(batch) > 0 {
 			again, err := e.recordAll(ctx, batch)
@@ -34,18 +39,17 @@ func (e *engine) recordLoop(ctx context.Context) {
 				continue
 			}
 			e.answered("record")
-			if len(again) > 0 {
-				held = append(held, again...)
+			if len(again) > 0 && len(held) == 0 {
+				heldUntil = time.Now().Add(lockedWait)
 				locked.Reset(lockedWait)
 			}
+			held = append(held, again...)
 			continue
 		}
 		select {
 		case <-ctx.Done():
 		case <-e.record:
 		case <-locked.C:
-			e.putBack(held)
-			held = nil
 		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -290,4 +292,35 @@ func TestAttemptsAreCommittedSynchronously(t *testing.T) {
 		require.NoError(t, own.db.NewRaw("SHOW synchronous_commit").Scan(t.Context(), &producers))
 		require.Equal(t, "off", producers, "the application's sessions are as before")
 	})
+}
+
+// stateError is an error of a Postgres driver.
+type stateError string
+
+func (e stateError) Error() string    { return "SQLSTATE " + string(e) }
+func (e stateError) SQLState() string { return string(e) }
+
+// Only a claim that may have been committed is worth releasing: in an outage of
+// minutes every refused connection would otherwise leave a goroutine behind.
+func TestAttemptsAreInDoubtOnlyWhenTheAnswerIsMissing(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		err   error
+		doubt bool
+	}{
+		{"the connection broke", io.ErrUnexpectedEOF, true},
+		{"no answer in time", fmt.Errorf("claim: %w", context.DeadlineExceeded), true},
+		{"a read failed", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, true},
+		{"no connection", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false},
+		{"the server shut down", stateError("57P01"), true},
+		{"the server crashed", stateError("57P02"), true},
+		{"the server is starting up", fmt.Errorf("claim: %w", stateError("57P03")), false},
+		{"connection failure", stateError("08006"), true},
+		{"statement completion unknown", stateError("40003"), true},
+		{"statement timeout", stateError("57014"), false},
+		{"deadlock", stateError("40P01"), false},
+		{"read-only", stateError("25006"), false},
+	} {
+		t.Run(c.name, func(t *testing.T) { require.Equal(t, c.doubt, outbox.UnknownOutcome(c.err)) })
+	}
 }

@@ -31,6 +31,10 @@ func (e *engine) recordLoop(ctx context.Context) {
 					_ = sleep(ctx, pause(1))
 					continue
 				}
+				e.mu.Lock()
+				e.recordErr = err
+				e.mu.Unlock()
+				nudge(e.room)
 				e.blockSuspects()
 				_ = sleep(ctx, e.outage(ctx, "record", err))
 				continue

@@ -37,6 +37,8 @@ type engine struct {
 	recorded int // rows recorded as sent
 	released int // rows given back
 
+	recordErr error // why outcomes could not be recorded, which ends a drain
+
 	suspectFlights  int       // suspects in flight: one at most
 	suspectsBlocked bool      // an outage: our own renewals come first
 	suspectsAfter   time.Time // then this
@@ -142,6 +144,9 @@ func (e *engine) claimLoop(ctx, work context.Context, disowned *orphans) error {
 		if !e.waitForRoom(ctx) {
 			return e.endOf(ctx)
 		}
+		if err := e.drainErr(); err != nil {
+			return fmt.Errorf("outbox: record: %w", err)
+		}
 		idle := e.isIdle()
 		n, err := e.look(work, disowned)
 		if err == nil {
@@ -187,6 +192,17 @@ func (e *engine) endOf(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return nil
+}
+
+// drainErr returns the error of the database that ends a drain. The shutdown
+// that follows goes on recording.
+func (e *engine) drainErr() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.drain {
+		return nil
+	}
+	return e.recordErr
 }
 
 // waitForRoom waits until few enough rows are queued for another claim. It

@@ -92,7 +92,7 @@ func (s Store) Migrate(ctx context.Context) error {
 			return runMigrations(ctx, tx, sess, steps)
 		})
 		if err == nil {
-			return nil
+			return sess.checkMigrated(ctx)
 		}
 		if !lockUnavailable(err) {
 			return fmt.Errorf("outbox: migrate: %w", err)
@@ -101,6 +101,17 @@ func (s Store) Migrate(ctx context.Context) error {
 			return fmt.Errorf("outbox: migrate: other transactions hold the locks that it needs; end them or try later: %w", errors.Join(waitErr, err))
 		}
 	}
+}
+
+// checkMigrated returns an error if there is something that migrations do not
+// repair, since they only create what is not there.
+func (s session) checkMigrated(ctx context.Context) error {
+	missing, err := s.missingPieces(ctx)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return fmt.Errorf("outbox: migrate: missing or invalid still: %s; drop an invalid index and migrate again, and repair the rest by hand",
+		strings.Join(missing, ", "))
 }
 
 func migrationIsolation(s session) sql.IsolationLevel {

@@ -38,6 +38,10 @@ func (e *engine) recordLoop(ctx context.Context) {
 					_ = sleep(ctx, collision(collisions))
 					continue
 				}
+				e.mu.Lock()
+				e.recordErr = err
+				e.mu.Unlock()
+				nudge(e.room)
 				e.blockSuspects()
 				_ = sleep(ctx, e.outage(ctx, "record", err))
 				continue

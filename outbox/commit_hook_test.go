@@ -24,7 +24,7 @@ import (
 // sleeper is a relay that looks in an hour unless it is woken.
 type sleeper struct {
 	relay     *outbox.Relay
-	seen      *statements
+	seen      *queryLog
 	delivered <-chan string
 	stop      func() error
 }
@@ -34,7 +34,7 @@ func (f *fixture) sleep(t *testing.T, db *bun.DB, listens bool) *sleeper {
 	t.Helper()
 	var calls atomic.Int64
 	handler, delivered := counted(&calls)
-	s := &sleeper{relay: f.relay(handling(handler)), seen: &statements{}, delivered: delivered}
+	s := &sleeper{relay: f.relay(handling(handler)), seen: &queryLog{}, delivered: delivered}
 	s.relay.DB, s.relay.Interval = db.WithQueryHook(s.seen), time.Hour
 	s.stop = start(t, s.relay)
 	want := 1

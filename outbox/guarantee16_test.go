@@ -20,7 +20,7 @@ import (
 
 func TestDrainEndsAtTheFirstEmptyLook(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
-		seen := &statements{}
+		seen := &queryLog{}
 		r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error { return nil }))
 		r.DB, r.Interval, r.Batch = f.db.WithQueryHook(seen), time.Hour, 4
 		require.Zero(t, drain(t, r))
@@ -157,7 +157,7 @@ func TestDrainReturnsDatabaseErrors(t *testing.T) {
 		fails func(query string) bool
 	}{
 		{"before the first look", func(string) bool { return true }},
-		{"of a look", isLook},
+		{"of a look", isClaimLook},
 		{"of a settlement", isSettlement},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func TestMigrateIsIdempotent(t *testing.T) {
 		require.NoError(t, f.store.Validate(t.Context()))
 		require.Equal(t, 1, f.count(t, outbox.StatusPending), "it keeps what is there")
 
-		seen := &statements{}
+		seen := &queryLog{}
 		require.NoError(t, outbox.Store{DB: f.db.WithQueryHook(seen)}.Migrate(t.Context()))
 		changes, _ := seen.that(func(query string) bool {
 			return strings.Contains(query, "CREATE") || strings.Contains(query, "ALTER") || strings.Contains(query, "LOCK")

@@ -196,7 +196,7 @@ func TestUnsupportedDialectIsRefused(t *testing.T) {
 
 func TestWakeBeforeStartIsRemembered(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
-		seen := &statements{}
+		seen := &queryLog{}
 		r := f.relay(handling(acknowledge))
 		r.DB, r.Interval = f.connect(t, f.faults).WithQueryHook(seen), time.Hour
 		for range 10 {

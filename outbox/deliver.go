@@ -104,19 +104,18 @@ func (e *engine) judge(ctx context.Context, f *flight, err error) outcome {
 	}
 	wait := backoff(f.msg.Attempts, e.baseBackoff, e.maxBackoff)
 	var after *retryAfterError
-	if errors.As(err, &after) {
+	if errors.As(err, &after) && after.delay > 0 {
 		wait = min(max(after.delay, minBackoff), maxDuration)
 	}
 	e.metrics.failed(f.msg.Topic)
-	e.log.Warn("outbox: a delivery failed and will be tried again", "topic", f.msg.Topic, "id", f.msg.ID,
-		"attempt", f.msg.Attempts, "in", wait.Round(time.Millisecond), "error", err)
+	e.log.Warn("outbox: a delivery failed and will be tried again", f.attrs("attempt", f.msg.Attempts,
+		"in", wait.Round(time.Millisecond), "error", err)...)
 	return f.retried(wait, err.Error())
 }
 
 func (e *engine) park(f *flight, err error) outcome {
 	e.metrics.parked(f.msg.Topic)
-	e.log.Error("outbox: a message is parked as failed", "topic", f.msg.Topic, "id", f.msg.ID,
-		"attempt", f.msg.Attempts, "error", err)
+	e.log.Error("outbox: a message is parked as failed", f.attrs("attempt", f.msg.Attempts, "error", err)...)
 	return f.parked(err.Error())
 }
 

@@ -13,8 +13,8 @@
 //
 // # In one page
 //
-// The package example is the whole of it: a table, an event, a transaction that
-// enqueues it, a handler and a relay.
+// The example of this package, in example_test.go, is the whole of it: a table, an
+// event, a transaction that enqueues it, a handler and a relay.
 //
 // # What is promised
 //

@@ -5,17 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
-
-// errShutdown is the cause of a delivery's context that a shutdown cancels.
-var errShutdown = errors.New("outbox: the relay is shutting down")
-
-// cancelGrace is how long a shutdown waits for handlers whose context it has
-// cancelled.
-const cancelGrace = time.Second
 
 // engine is one run of a relay. A loop claims rows, a goroutine a delivery runs
 // handlers, one records outcomes in batches, one renews leases; Start adds one
@@ -44,6 +36,8 @@ type engine struct {
 	stopping bool
 	recorded int // rows recorded as sent
 	released int // rows given back
+
+	recordErr error // why outcomes could not be recorded, which ends a drain
 
 	suspectFlights  int       // suspects in flight: one at most
 	suspectsBlocked bool      // an outage: our own renewals come first
@@ -83,10 +77,12 @@ func (e *engine) run(ctx context.Context) (int, error) {
 		return 0, err
 	}
 
+	e.tell("outbox: the relay has started", "takes", e.take.String())
 	unhook := context.AfterFunc(ctx, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.stopping = true
+		e.tell("outbox: the relay is shutting down", "delivering", len(e.active), "waiting", len(e.ready))
 	})
 	defer unhook()
 	background, stop := context.WithCancel(work)
@@ -106,7 +102,15 @@ func (e *engine) run(ctx context.Context) (int, error) {
 	disowned.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.tell("outbox: the relay has stopped", "sent", e.recorded)
 	return e.recorded, errors.Join(loopErr, stopErr)
+}
+
+// tell logs a step in the life of a relay that Start runs.
+func (e *engine) tell(step string, attrs ...any) {
+	if !e.drain {
+		e.log.Info(step, attrs...)
+	}
 }
 
 // validate checks the database before the first claim. An unreachable one is
@@ -139,6 +143,9 @@ func (e *engine) claimLoop(ctx, work context.Context, disowned *orphans) error {
 	for {
 		if !e.waitForRoom(ctx) {
 			return e.endOf(ctx)
+		}
+		if err := e.drainErr(); err != nil {
+			return fmt.Errorf("outbox: record: %w", err)
 		}
 		idle := e.isIdle()
 		n, err := e.look(work, disowned)
@@ -185,6 +192,17 @@ func (e *engine) endOf(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return nil
+}
+
+// drainErr returns the error of the database that ends a drain. The shutdown
+// that follows goes on recording.
+func (e *engine) drainErr() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.drain {
+		return nil
+	}
+	return e.recordErr
 }
 
 // waitForRoom waits until few enough rows are queued for another claim. It
@@ -389,104 +407,5 @@ func (e *engine) outage(ctx context.Context, operation string, err error) time.D
 func (e *engine) answered(operation string) {
 	if e.health.ok(operation) {
 		nudge(e.renewN)
-	}
-}
-
-// shutdown brings what is in flight to an end and says what could not be.
-func (e *engine) shutdown() error {
-	e.mu.Lock()
-	e.stopping = true
-	waiting := e.ready
-	for _, f := range waiting {
-		e.release(f)
-	}
-	e.ready = nil
-	e.mu.Unlock()
-
-	grace := time.Now().Add(e.shutdownTimeout)
-	returned := func() bool { return len(e.active) == e.count(func(f *flight) bool { return f.stuck }) }
-	given := func() bool {
-		return !slices.ContainsFunc(waiting, func(f *flight) bool { return e.flights[f.ID] == f })
-	}
-	woken := 0
-	if len(waiting) > 0 && e.waitUntil(e.shutdownTimeout, func() bool { return given() || returned() }) {
-		e.wakeOthers() // now, not when the last delivery has ended
-		woken = len(waiting)
-	}
-	if !e.waitUntil(time.Until(grace), returned) {
-		e.cancelDeliveries(errShutdown)
-		e.waitUntil(cancelGrace, returned)
-	}
-	unrecorded := func() int {
-		return len(e.flights) - e.count(func(f *flight) bool { return f.state == flightRunning && !f.lost })
-	}
-	allRecorded := e.waitUntil(e.shutdownTimeout, func() bool { return unrecorded() == 0 })
-	e.mu.Lock()
-	released := e.released
-	e.mu.Unlock()
-	if allRecorded && released > woken {
-		e.wakeOthers()
-	}
-
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var errs []error
-	if n := unrecorded(); n > 0 {
-		errs = append(errs, fmt.Errorf("outbox: %d outcomes could not be recorded; their messages will be delivered again when their leases end", n))
-	}
-	if len(e.active) > 0 {
-		errs = append(errs, fmt.Errorf("outbox: %d handlers ignored their context and still run: %s", len(e.active), e.stragglers()))
-	}
-	return errors.Join(errs...)
-}
-
-// wakeOthers tells other relays that there are rows for them, those of this
-// process through the hook that they share.
-func (e *engine) wakeOthers() {
-	e.hooks.wakeOthers()
-	if e.session.postgres {
-		_ = notifyRelays(e.db.DB)
-	}
-}
-
-// count counts the handlers that have not returned and of which a condition
-// holds. The caller holds mu.
-func (e *engine) count(condition func(*flight) bool) int {
-	n := 0
-	for f := range e.active {
-		if condition(f) {
-			n++
-		}
-	}
-	return n
-}
-
-// stragglers names the messages whose handlers still run. The caller holds mu.
-func (e *engine) stragglers() string {
-	var names []string
-	for f := range e.active {
-		names = append(names, f.msg.Topic+" "+f.msg.ID.String())
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
-
-// waitUntil waits until a condition holds under mu, at most for d, and reports
-// whether it does.
-func (e *engine) waitUntil(d time.Duration, condition func() bool) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
-		e.mu.Lock()
-		ok := condition()
-		e.mu.Unlock()
-		if ok {
-			return true
-		}
-		select {
-		case <-e.room:
-		case <-timer.C:
-			return false
-		}
 	}
 }

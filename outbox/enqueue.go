@@ -18,6 +18,9 @@ import (
 // transaction commits, a relay delivers the message; if not, it never existed.
 // It is one statement and one round trip.
 //
+// Code that holds a bun.IDB gets a transaction with its RunInTx, which begins
+// one on a *bun.DB and sets a savepoint on a bun.Tx.
+//
 // Before it sends any SQL, and so with the transaction still usable, Enqueue
 // refuses a payload that the topic cannot encode (*topics.EncodeError, or
 // [ErrPayloadTooLarge]), a key, order key or header that cannot be stored

@@ -57,7 +57,8 @@ func (e *permanentError) Unwrap() error { return e.err }
 
 // RetryAfter asks for the next attempt after d instead of the backoff, for
 // instance what a Retry-After header says. The attempt counts. The relay waits
-// at least 100 ms. It is found through wrapping and errors.Join.
+// at least 100 ms. A d of zero or less, such as a header that was missing, means
+// the backoff. It is found through wrapping and errors.Join.
 // RetryAfter(d, nil) is nil.
 func RetryAfter(d time.Duration, err error) error {
 	if err == nil {

@@ -1,4 +1,7 @@
 package outbox
 
-// Backoff is for the property tests of the external test package.
-var Backoff = backoff
+// For the tests of the external test package.
+var (
+	Backoff        = backoff
+	UnknownOutcome = unknownOutcome
+)

@@ -14,12 +14,21 @@ type faults struct {
 	connect func() error
 	before  func(query string) error
 	after   func(query string) error // the answer is lost, the effect is not
+
+	// committed is after of a COMMIT, by the last statement before it.
+	committed func(last string) error
 }
 
 func (f *faults) onConnect(fn func() error)            { f.set(func() { f.connect = fn }) }
 func (f *faults) onBefore(fn func(query string) error) { f.set(func() { f.before = fn }) }
 func (f *faults) onAfter(fn func(query string) error)  { f.set(func() { f.after = fn }) }
-func (f *faults) clear()                               { f.set(func() { f.connect, f.before, f.after = nil, nil, nil }) }
+func (f *faults) onCommitted(fn func(last string) error) {
+	f.set(func() { f.committed = fn })
+}
+
+func (f *faults) clear() {
+	f.set(func() { f.connect, f.before, f.after, f.committed = nil, nil, nil, nil })
+}
 
 func (f *faults) set(change func()) {
 	f.mu.Lock()
@@ -70,6 +79,7 @@ type faultyConn struct {
 	realConn
 	faults *faults
 	broken bool
+	last   string // statement
 }
 
 // around runs a statement between the faults. After one, the connection counts
@@ -81,6 +91,9 @@ func (c *faultyConn) around(ctx context.Context, query string, run func() error)
 	_, before, after := c.faults.get()
 	if ctx.Value(bypassKey{}) != nil {
 		return run()
+	}
+	if query != "COMMIT" {
+		c.last = query
 	}
 	if before != nil {
 		if err := before(query); err != nil {
@@ -140,7 +153,20 @@ type faultyTx struct {
 	ctx  context.Context
 }
 
-func (t *faultyTx) Commit() error { return t.conn.around(t.ctx, "COMMIT", t.Tx.Commit) }
+func (t *faultyTx) Commit() error {
+	if err := t.conn.around(t.ctx, "COMMIT", t.Tx.Commit); err != nil {
+		return err
+	}
+	t.conn.faults.mu.Lock()
+	committed := t.conn.faults.committed
+	t.conn.faults.mu.Unlock()
+	if committed == nil || t.ctx.Value(bypassKey{}) != nil {
+		return nil
+	}
+	err := committed(t.conn.last)
+	t.conn.broken = err != nil
+	return err
+}
 
 func (c *faultyConn) IsValid() bool {
 	v, ok := c.realConn.(driver.Validator)

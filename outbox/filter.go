@@ -3,6 +3,7 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,7 +40,7 @@ func (f Filter) isEmpty() bool {
 		f.ErrorContains == "" && f.OlderThan == 0 && f.Before.IsZero()
 }
 
-var errEmptyFilter = errors.New("outbox: the filter is empty and would match every message; narrow it, or set All")
+var errEmptyFilter = errors.New("outbox: the filter is empty, since a status alone does not narrow it; narrow it, or set All")
 
 // check refuses what cannot be meant.
 func (f Filter) check() error {
@@ -49,6 +50,11 @@ func (f Filter) check() error {
 	}
 	if f.OlderThan < 0 {
 		errs = append(errs, fmt.Errorf("outbox: Filter.OlderThan is %v; use 0 or more", f.OlderThan))
+	}
+	for _, status := range f.Status {
+		if !slices.Contains(statuses, status) {
+			errs = append(errs, fmt.Errorf("outbox: Filter.Status has %q, which no message has; use %v", status, statuses))
+		}
 	}
 	for _, text := range []struct{ name, value string }{
 		{"Topic", f.Topic}, {"TopicPrefix", f.TopicPrefix}, {"OrderKey", f.OrderKey}, {"ErrorContains", f.ErrorContains},

@@ -31,6 +31,15 @@ type flight struct {
 	stuck   bool                    // recorded as failed while its handler runs on
 }
 
+// attrs names the message in a log line. An ordering key says what else waits.
+func (f *flight) attrs(more ...any) []any {
+	attrs := []any{"topic", f.msg.Topic, "id", f.msg.ID}
+	if f.ordered {
+		attrs = append(attrs, "order_key", f.msg.OrderKey)
+	}
+	return append(attrs, more...)
+}
+
 func (f *flight) isSuspect() bool { return f.kind != claimDue }
 
 // outcome is what is to be recorded of a flight.
@@ -59,11 +68,16 @@ func (f *flight) retried(wait time.Duration, reason string) outcome {
 }
 
 // released gives the row back as it was before the claim. A suspect stays one:
-// claimed, with its lease over.
+// claimed, with its lease over, and under another token, so that a renewal on
+// its way does not give it a lease that nobody holds.
 func (f *flight) released() outcome {
 	v := verdict{lease: f.lease, Status: StatusPending, Attempts: f.msg.Attempts - 1, Due: f.due}
 	if f.isSuspect() {
-		v.Status = StatusClaimed
+		next, err := newToken()
+		if err != nil {
+			next = f.Token
+		}
+		v.Status, v.Next = StatusClaimed, &next
 	}
 	if f.kind == claimExhausted {
 		v.Attempts = f.msg.Attempts

@@ -289,3 +289,33 @@ func TestOrderKeysAreCompared(t *testing.T) {
 		}
 	})
 }
+
+func TestOrderDerivedAndReplacedKeys(t *testing.T) {
+	onEvery(t, func(t *testing.T, f *fixture) {
+		derived := topics.New("derived", &topics.Options[order]{Order: func(o order) string { return o.Note }})
+		var one outbox.Receipt
+		f.tx(t, func(ctx context.Context, tx bun.Tx) error {
+			for _, tt := range []struct {
+				opts []outbox.EnqueueOption
+				want string
+			}{
+				{nil, "from the payload"},
+				{[]outbox.EnqueueOption{outbox.OrderKey("mine")}, "mine"},
+				{[]outbox.EnqueueOption{outbox.OrderKey("")}, ""},
+			} {
+				v := order{ID: tt.want, Note: "from the payload"}
+				require.NoError(t, outbox.Enqueue(ctx, tx, derived, v, append(tt.opts, outbox.Into(&one))...))
+				_, err := outbox.EnqueueAll(ctx, tx, derived, []order{v}, tt.opts...)
+				require.NoError(t, err)
+			}
+			return nil
+		})
+		list := f.stored(t)
+		require.Len(t, list, 6)
+		for _, m := range list {
+			v, err := derived.Decode(1, m.Payload)
+			require.NoError(t, err)
+			require.Equal(t, v.ID, m.OrderKey)
+		}
+	})
+}

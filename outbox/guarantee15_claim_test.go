@@ -149,9 +149,9 @@ func TestClaimsStayOnTheIndex(t *testing.T) {
 					condition func(string) bool
 					indexes   []string
 				}{
-					{"look", isLook, []string{"outbox_messages_due", "outbox_messages_order", "outbox_messages_pkey"}},
+					{"look", isClaimLook, []string{"outbox_messages_due", "outbox_messages_order", "outbox_messages_pkey"}},
 					{"look for suspects", func(query string) bool {
-						return isLook(query) && strings.Contains(query, "m.status = 'claimed' AND m.available_at <=")
+						return isClaimLook(query) && strings.Contains(query, "m.status = 'claimed' AND m.available_at <=")
 					}, []string{"outbox_messages_leases"}},
 					{"settlement", isSettlement, []string{"outbox_messages_pkey"}},
 					{"sweep", isSweep, []string{"outbox_messages_done"}},
@@ -192,7 +192,7 @@ func TestClaimsTouchOnlyTheirOwn(t *testing.T) {
 			c.relay(r)
 			r.DB = f.db.WithQueryHook(seen)
 			require.Zero(t, drain(t, r))
-			queries, _ := seen.that(isLook)
+			queries, _ := seen.that(isClaimLook)
 			query := queries[0]
 			if i := strings.LastIndex(query, "synchronous_commit = on; "); i >= 0 {
 				query = query[i+len("synchronous_commit = on; "):]

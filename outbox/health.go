@@ -58,14 +58,13 @@ func (h *health) ok(operation string) bool {
 	return true
 }
 
-// isFailing reports whether any operation failed the last time it was tried.
-// Sweeps do not count: they are tried once in a while only, and may fail for
-// ever where the role must not delete.
-func (h *health) isFailing() bool {
+// isFailing reports whether one of these operations failed the last time it was
+// tried.
+func (h *health) isFailing(operations ...string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for operation := range h.failing {
-		if operation != "sweep" {
+	for _, operation := range operations {
+		if h.failing[operation] > 0 {
 			return true
 		}
 	}

@@ -22,32 +22,30 @@ import (
 func isClaim(query string) bool {
 	return strings.Contains(query, "SET status = 'claimed', attempts = ")
 }
-func isSettle(query string) bool  { return strings.Contains(query, "sent_at = CASE") }
-func isRenew(query string) bool   { return strings.Contains(query, "SET available_at = ") }
-func isRelease(query string) bool { return strings.Contains(query, "attempts = attempts - CASE") }
+func isSettle(query string) bool { return strings.Contains(query, "sent_at = CASE") }
+func isRenew(query string) bool  { return strings.Contains(query, "SET available_at = ") }
+func isDelete(query string) bool { return strings.Contains(query, "DELETE FROM outbox_messages") }
+
+// isLook is isClaim, and on SQLite the query for candidates before it.
+func isLook(query string) bool {
+	return isClaim(query) || strings.Contains(query, "SELECT * FROM (SELECT m.id, m.available_at")
+}
 
 // afterCommit calls fn when the transaction of each statement that is chosen has
 // been committed and before its answer arrives. What fn returns is the answer.
-// On pgx, whose statements commit on their own account, only one of the chosen
-// may run at once.
+// On SQLite the transaction ends when fn returns.
 func (f *fixture) afterCommit(chosen func(query string) bool, fn func() error) {
-	var mu sync.Mutex
-	armed := false
-	f.faults.onAfter(func(query string) error {
-		mu.Lock()
-		switch {
-		case chosen(query) && f.driver == "pgx":
-			armed = true
-			mu.Unlock()
-			return nil
-		case !chosen(query) && !(armed && query == "COMMIT"):
-			mu.Unlock()
-			return nil
+	hook := func(query string) error {
+		if chosen(query) {
+			return fn()
 		}
-		armed = false
-		mu.Unlock()
-		return fn()
-	})
+		return nil
+	}
+	if f.driver == "pgx" {
+		f.faults.onCommitted(hook)
+	} else {
+		f.faults.onAfter(hook)
+	}
 }
 
 // loseAnswers loses the answers to the first n of the chosen statements, which

@@ -17,6 +17,9 @@ const (
 	StatusDiscarded Status = "discarded" // given up by a person, with a reason
 )
 
+// statuses are all of them.
+var statuses = []Status{StatusPending, StatusClaimed, StatusSent, StatusFailed, StatusDiscarded}
+
 // Message is one row of the table, with the payload undecoded. Times are in
 // UTC; a time that is not set is the zero time.
 type Message struct {
@@ -35,7 +38,7 @@ type Message struct {
 	LastError string
 
 	// AvailableAt is when the message is due; while it is claimed, when the
-	// lease ends.
+	// lease ends. Once it is sent or failed, it is when that was recorded.
 	AvailableAt time.Time
 
 	ClaimedAt time.Time // when it was last claimed

@@ -65,7 +65,8 @@ const (
 )
 
 // Migrate creates the table outbox_messages, or brings it up to date. It does
-// nothing, and takes no lock, where Validate is content. Processes may run it at
+// nothing, and takes no lock, where Validate is content, and refuses a database
+// whose settings Validate refuses. Processes may run it at
 // the same time. On Postgres it waits at most one second for a lock, since a
 // statement that queues behind a long transaction stops every Enqueue, and
 // tries again for as long as ctx allows, at most a minute.
@@ -74,7 +75,10 @@ func (s Store) Migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if ready, err := sess.schemaReady(ctx); err != nil || ready {
+	if err := sess.checkSettings(ctx, s.DB); err != nil {
+		return err
+	}
+	if missing, err := sess.missingPieces(ctx); err != nil || len(missing) == 0 {
 		return err
 	}
 	steps, err := Migrations(s.DB.Dialect().Name())
@@ -88,7 +92,7 @@ func (s Store) Migrate(ctx context.Context) error {
 			return runMigrations(ctx, tx, sess, steps)
 		})
 		if err == nil {
-			return nil
+			return sess.checkMigrated(ctx)
 		}
 		if !lockUnavailable(err) {
 			return fmt.Errorf("outbox: migrate: %w", err)
@@ -97,6 +101,17 @@ func (s Store) Migrate(ctx context.Context) error {
 			return fmt.Errorf("outbox: migrate: other transactions hold the locks that it needs; end them or try later: %w", errors.Join(waitErr, err))
 		}
 	}
+}
+
+// checkMigrated returns an error if there is something that migrations do not
+// repair, since they only create what is not there.
+func (s session) checkMigrated(ctx context.Context) error {
+	missing, err := s.missingPieces(ctx)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	return fmt.Errorf("outbox: migrate: missing or invalid still: %s; drop an invalid index and migrate again, and repair the rest by hand",
+		strings.Join(missing, ", "))
 }
 
 func migrationIsolation(s session) sql.IsolationLevel {

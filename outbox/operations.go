@@ -88,8 +88,9 @@ func (s Store) Retry(ctx context.Context, f Filter) (int, error) {
 // Discard gives up failed or pending messages, keeps them with the reason as
 // their LastError until they are swept, and returns how many. By default it
 // takes failed ones; set f.Status to discard pending ones. An empty filter is
-// refused unless f.All is set, and so is an empty reason. When it ends early,
-// what it changed stays changed.
+// refused unless f.All is set, and so is an empty reason. A discarded message
+// keeps its key until it is swept. When it ends early, what it changed stays
+// changed.
 func (s Store) Discard(ctx context.Context, f Filter, reason string) (int, error) {
 	d, err := dialectOfStore(s)
 	if err != nil {
@@ -124,7 +125,7 @@ func (s Store) change(ctx context.Context, f Filter, byDefault, allowed []Status
 	}
 	for _, status := range f.Status {
 		if !slices.Contains(allowed, status) {
-			return 0, fmt.Errorf("outbox: messages that are %s cannot be changed so; choose among %v", status, allowed)
+			return 0, fmt.Errorf("outbox: this operation does not change messages that are %s; choose Filter.Status among %v", status, allowed)
 		}
 	}
 	where, args := f.where(sess.sqlDialect)

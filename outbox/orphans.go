@@ -15,7 +15,7 @@ type orphans struct {
 }
 
 // release goes on until the claim can no longer come through: it has expired,
-// and a release after that has succeeded. If it never does, the rows become
+// and a release after that has left nothing. If it never does, the rows become
 // suspects when their leases end.
 func (o *orphans) release(work context.Context, tokens [3]ID) {
 	e := o.engine
@@ -24,8 +24,8 @@ func (o *orphans) release(work context.Context, tokens [3]ID) {
 		for n := 1; ; n++ {
 			late := time.Now().After(expired)
 			stopped := o.stop.Err() != nil
-			err := e.session.releaseTokens(work, e.claimStatement, tokens)
-			if late && err == nil || stopped || time.Since(expired) > e.claimTimeout {
+			left, err := e.session.releaseTokens(work, e.claimStatement, tokens)
+			if late && err == nil && left == 0 || stopped || time.Since(expired) > e.claimTimeout {
 				return
 			}
 			_ = sleep(o.stop, pause(n))

@@ -113,6 +113,9 @@ func isMissingTable(err error) bool {
 // nevertheless have been committed: the server did not answer it.
 func unknownOutcome(err error) bool {
 	state := sqlState(err)
+	if state == "57P03" { // a server that starts or stops has refused the connection
+		return false
+	}
 	if strings.HasPrefix(state, "08") || strings.HasPrefix(state, "57P") || state == "40003" {
 		return true
 	}

@@ -44,13 +44,13 @@ func (s *queryLog) that(condition func(query string) bool) (queries []string, ch
 
 // looks counts the looks for due rows.
 func (s *queryLog) looks() int {
-	queries, _ := s.that(isLook)
+	queries, _ := s.that(isClaimLook)
 	return len(queries)
 }
 
-// isLook tells the statement, the first one on SQLite, by which a relay with a
+// isClaimLook tells the statement, the first one on SQLite, by which a relay with a
 // Mux looks for due rows.
-func isLook(query string) bool {
+func isClaimLook(query string) bool {
 	return strings.Contains(query, "SELECT c.id FROM take CROSS JOIN LATERAL") || strings.Contains(query, "0 AS kind FROM outbox_messages AS m")
 }
 

@@ -22,7 +22,12 @@ func (e *engine) recordLoop(ctx context.Context) {
 	defer locked.Stop()
 	var held []outcome // whose rows are locked
 	collisions := 0
+	var heldUntil time.Time
 	for ctx.Err() == nil {
+		if len(held) > 0 && !time.Now().Before(heldUntil) { // however much else there is
+			e.putBack(held)
+			held = nil
+		}
 		batch := e.takeOutcomes()
 		if len(batch) > 0 {
 			again, err := e.recordAll(ctx, batch)
@@ -33,24 +38,27 @@ func (e *engine) recordLoop(ctx context.Context) {
 					_ = sleep(ctx, collision(collisions))
 					continue
 				}
+				e.mu.Lock()
+				e.recordErr = err
+				e.mu.Unlock()
+				nudge(e.room)
 				e.blockSuspects()
 				_ = sleep(ctx, e.outage(ctx, "record", err))
 				continue
 			}
 			collisions = 0
 			e.answered("record")
-			if len(again) > 0 {
-				held = append(held, again...)
+			if len(again) > 0 && len(held) == 0 {
+				heldUntil = time.Now().Add(lockedWait)
 				locked.Reset(lockedWait)
 			}
+			held = append(held, again...)
 			continue
 		}
 		select {
 		case <-ctx.Done():
 		case <-e.record:
 		case <-locked.C:
-			e.putBack(held)
-			held = nil
 		}
 	}
 }
@@ -142,11 +150,15 @@ func (e *engine) recordedOf(ctx context.Context, batch []outcome, done map[ID]bo
 	defer e.mu.Unlock()
 	for _, o := range untouched {
 		h, exists := found[o.verdict.ID]
+		var next ID
+		if o.verdict.Next != nil {
+			next = *o.verdict.Next
+		}
 		switch {
+		case exists && h.token == next && h.claimedBy == e.name && h.status == o.verdict.Status && h.attempts == o.verdict.Attempts:
+			e.settled(o) // the answer to an earlier try was lost
 		case exists && h.token == o.verdict.Token: // locked by somebody
 			again = append(again, o)
-		case exists && h.token.IsZero() && h.claimedBy == e.name && h.status == o.verdict.Status && h.attempts == o.verdict.Attempts:
-			e.settled(o) // the answer to an earlier try was lost
 		default:
 			e.lose(o.flight)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -84,7 +85,7 @@ func (r *Relay) settings() (relaySettings, error) {
 	}
 	errs = append(errs, s.checkDestination(r.TopicPrefix)...)
 	if len(errs) > 0 {
-		return s, fmt.Errorf("outbox: the relay cannot start: %w", errors.Join(errs...))
+		return s, &settingsError{errs: errs}
 	}
 
 	s.take = newTakeSet(r.Mux, r.TopicPrefix, s.maxAttempts)
@@ -141,6 +142,20 @@ func (s *relaySettings) checkDestination(prefix string) (errs []error) {
 	}
 	return errs
 }
+
+// settingsError is everything that keeps a relay from starting, on one line.
+type settingsError struct{ errs []error }
+
+func (e *settingsError) Error() string {
+	texts := make([]string, len(e.errs))
+	for i, err := range e.errs {
+		texts[i] = strings.TrimPrefix(err.Error(), "outbox: ")
+	}
+	return "outbox: the relay cannot start: " + strings.Join(texts, "; ")
+}
+
+// Unwrap returns what is wrong.
+func (e *settingsError) Unwrap() []error { return e.errs }
 
 // defaultName is unique, so that claimed_by tells processes apart.
 func defaultName() string {

@@ -58,7 +58,7 @@ func (e *engine) renewAll(ctx context.Context, conn *ownConn) time.Duration {
 		return min(soon, e.outage(ctx, "renew", err))
 	}
 	e.health.ok("renew")
-	if !e.health.isFailing() {
+	if !e.health.isFailing("claim", "record") { // a sweep may fail for ever, for want of the privilege
 		e.mu.Lock()
 		if e.suspectsBlocked {
 			e.suspectsBlocked = false

@@ -26,6 +26,7 @@ type verdict struct {
 	Wait     *int64 `json:"wait,omitempty"`   // due this many microseconds from now
 	Due      any    `json:"due,omitempty"`    // or due again when it was before the claim
 	Reason   string `json:"reason,omitempty"` // the new last_error
+	Next     *ID    `json:"next,omitempty"`   // the new claim_token of a row that stays claimed
 }
 
 var verdictColumns = []recordColumn{
@@ -36,6 +37,7 @@ var verdictColumns = []recordColumn{
 	{"wait", "bigint"},
 	{"due", "bigint"},
 	{"reason", "text"},
+	{"next", "uuid"},
 }
 
 // settle records verdicts and returns the ids of the rows that it changed. It
@@ -47,10 +49,10 @@ var verdictColumns = []recordColumn{
 // No two verdicts may be of one id.
 func (s session) settle(ctx context.Context, timeout time.Duration, verdicts []verdict) (map[ID]bool, error) {
 	set := fmt.Sprintf(`SET status = r.status, attempts = r.attempts,
-	available_at = CASE WHEN r.due IS NOT NULL THEN %s WHEN r.wait IS NOT NULL THEN %s ELSE m.available_at END,
-	last_error = coalesce(r.reason, m.last_error), claim_token = CASE r.status WHEN 'claimed' THEN m.claim_token END,
+	available_at = CASE WHEN r.due IS NOT NULL THEN %s WHEN r.wait IS NOT NULL THEN %s ELSE %s END,
+	last_error = coalesce(r.reason, m.last_error), claim_token = r.next,
 	sent_at = CASE r.status WHEN 'sent' THEN %s END, updated_at = %s`,
-		s.timestamp("r.due"), s.nowPlus("r.wait"), s.now(), s.now())
+		s.timestamp("r.due"), s.nowPlus("r.wait"), s.now(), s.now(), s.now())
 	return s.changed(ctx, timeout, s.underLock(set, verdictColumns), record(verdicts))
 }
 
@@ -121,17 +123,28 @@ func (s session) holdings(ctx context.Context, timeout time.Duration, ids []ID) 
 // releaseTokens gives up a claim of which it is not known whether it was
 // committed: due rows become pending again with their attempt back, suspects
 // stay suspects. When the rows had been due is not known here, so they are due
-// as of the claim.
-func (s session) releaseTokens(ctx context.Context, timeout time.Duration, tokens [3]ID) error {
-	_, err := s.exec(ctx, timeout, fmt.Sprintf(`UPDATE outbox_messages
+// as of the claim. It returns how many rows are left, since somebody has locked
+// them.
+func (s session) releaseTokens(ctx context.Context, timeout time.Duration, tokens [3]ID) (left int, err error) {
+	due, suspect, exhausted := s.uuid("'"+tokens[claimDue].String()+"'"), s.uuid("'"+tokens[claimSuspect].String()+"'"),
+		s.uuid("'"+tokens[claimExhausted].String()+"'")
+	held := fmt.Sprintf("status = 'claimed' AND available_at > %s AND claim_token IN (%s, %s, %s)", s.now(), due, suspect, exhausted)
+	where := held
+	if s.postgres {
+		where = "id = ANY (ARRAY(SELECT id FROM outbox_messages WHERE " + held + " ORDER BY id FOR NO KEY UPDATE SKIP LOCKED))"
+	}
+	_, err = s.exec(ctx, timeout, fmt.Sprintf(`UPDATE outbox_messages
 SET status = CASE claim_token WHEN %[1]s THEN 'pending' ELSE 'claimed' END,
-	attempts = attempts - CASE claim_token WHEN %[3]s THEN 0 ELSE 1 END,
+	attempts = attempts - CASE claim_token WHEN %[2]s THEN 0 ELSE 1 END,
 	claim_token = CASE claim_token WHEN %[1]s THEN NULL ELSE claim_token END,
-	available_at = claimed_at, updated_at = %[4]s
-WHERE status = 'claimed' AND available_at > %[4]s AND claim_token IN (%[1]s, %[2]s, %[3]s)`,
-		s.uuid("'"+tokens[claimDue].String()+"'"), s.uuid("'"+tokens[claimSuspect].String()+"'"),
-		s.uuid("'"+tokens[claimExhausted].String()+"'"), s.now()))
-	return err
+	available_at = claimed_at, updated_at = %[3]s
+WHERE %[4]s`, due, exhausted, s.now(), where))
+	if err != nil || !s.postgres {
+		return 0, err
+	}
+	err = s.query(ctx, timeout, func(rows *sql.Rows) error { return rows.Scan(&left) },
+		"SELECT count(*) FROM outbox_messages WHERE "+held)
+	return left, err
 }
 
 // cleanReason makes a reason storable: valid UTF-8, no NUL, at most

@@ -38,6 +38,18 @@ func newTakeSet(mux *Mux, prefix string, maxAttempts int) takeSet {
 	return t
 }
 
+// String names the topics for a log line.
+func (t takeSet) String() string {
+	if len(t.listed) == 0 {
+		return t.prefix + "*"
+	}
+	names := make([]string, len(t.listed))
+	for i, l := range t.listed {
+		names[i] = l.name
+	}
+	return strings.Join(names, " ")
+}
+
 // attemptsOf returns the attempts after which a row of topic is parked.
 func (t takeSet) attemptsOf(topic string) int {
 	for _, l := range t.listed {

@@ -62,16 +62,13 @@ func (s Store) Validate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(missing) > 0 {
+	switch {
+	case len(missing) == len(pieces.columns)+len(pieces.constraints)+len(pieces.indexes):
+		return fmt.Errorf("%w (the table does not exist)", ErrNotMigrated)
+	case len(missing) > 0:
 		return fmt.Errorf("%w (missing or invalid: %s)", ErrNotMigrated, strings.Join(missing, ", "))
 	}
 	return nil
-}
-
-// schemaReady reports whether the table is complete.
-func (s session) schemaReady(ctx context.Context) (bool, error) {
-	missing, err := s.missingPieces(ctx)
-	return err == nil && len(missing) == 0, err
 }
 
 // missingPieces lists what the table lacks, sorted.
@@ -205,16 +202,20 @@ func beginsImmediate(ctx context.Context, db *sql.DB, probe *sql.Conn, busy int)
 		return false, fmt.Errorf("outbox: begin a transaction: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
+	// The end of ctx must not leave a connection of the pool without its
+	// busy_timeout, or in a transaction.
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), validateTimeout)
+	defer cancel()
+	defer func() {
+		_, restoreErr := probe.ExecContext(cleanup, fmt.Sprintf("PRAGMA busy_timeout = %d", busy))
+		err = errors.Join(err, restoreErr)
+	}()
 	if _, err := probe.ExecContext(ctx, "PRAGMA busy_timeout = 0"); err != nil {
 		return false, fmt.Errorf("outbox: set busy_timeout: %w", err)
 	}
-	defer func() {
-		_, restoreErr := probe.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", busy))
-		err = errors.Join(err, restoreErr)
-	}()
 	_, beginErr := probe.ExecContext(ctx, "BEGIN IMMEDIATE")
 	if beginErr == nil {
-		_, err := probe.ExecContext(ctx, "ROLLBACK")
+		_, err := probe.ExecContext(cleanup, "ROLLBACK")
 		return false, err
 	}
 	if sqliteCode(beginErr) != sqliteBusy {

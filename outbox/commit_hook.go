@@ -34,8 +34,9 @@ const (
 // process are woken at once. On Postgres those of other processes are told by a
 // NOTIFY without a payload, after the commit and outside of it, at most one in
 // 10 ms: a NOTIFY within the producer's transaction would take an instance-wide
-// lock at commit. Rollbacks wake nobody. A wake that is lost costs latency
-// only, since relays look every Interval all the same.
+// lock at commit. On SQLite relays of other processes are not told. Rollbacks wake
+// nobody. A wake that is lost costs latency only, since relays look every
+// Interval all the same.
 //
 // The zero CommitHook is ready. It is safe for concurrent use, must not be
 // copied, and keeps no goroutine while nothing is enqueued.

@@ -302,6 +302,7 @@ func (e *engine) admit(c claimed, req claimRequest, begun time.Time) {
 		return
 	}
 	if f.isSuspect() {
+		e.log.Info("outbox: taking over a message whose lease has ended", f.attrs("attempt", f.msg.Attempts)...)
 		e.ready = slices.Insert(e.ready, 0, f)
 		return
 	}

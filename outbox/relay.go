@@ -37,8 +37,8 @@ type Relay struct {
 	// TopicPrefix, undecoded.
 	Deliver DeliverFunc
 
-	// Name is stored as claimed_by. Default the host name, the process id and
-	// a random suffix, which is unique.
+	// Name is stored as claimed_by. No two relays should have the same.
+	// Default the host name, the process id and a random suffix.
 	Name string
 
 	// TopicPrefix restricts the relay to topics that start with it, literally.

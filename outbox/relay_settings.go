@@ -93,7 +93,9 @@ func (r *Relay) settings() (relaySettings, error) {
 		s.deliver = r.Mux.Deliver
 	}
 	s.claimStatement = min(statementTimeout, s.claimTimeout/2)
-	s.renewalStatement = min(statementTimeout, s.claimTimeout/3)
+	// A renewal that begins a quarter into the lease and is given up after twice
+	// this leaves another quarter for the next.
+	s.renewalStatement = min(statementTimeout, s.claimTimeout/4)
 	return s, nil
 }
 

@@ -11,7 +11,7 @@ import (
 // renewBatch is how many leases one statement prolongs at most.
 const renewBatch = 1000
 
-// renewLoop prolongs the leases of everything in flight, three times a lease,
+// renewLoop prolongs the leases of everything in flight, four times a lease,
 // until ctx ends. On Postgres it holds a connection of its own, so that an
 // exhausted pool does not cost leases.
 func (e *engine) renewLoop(ctx context.Context) {
@@ -69,7 +69,7 @@ func (e *engine) renewAll(ctx context.Context, conn *ownConn) time.Duration {
 	if !allTouched {
 		return soon
 	}
-	return e.claimTimeout / 3
+	return e.claimTimeout / 4
 }
 
 func (e *engine) renewable() []*flight {

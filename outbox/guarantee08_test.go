@@ -267,6 +267,7 @@ func TestParkedReasonsAreCleaned(t *testing.T) {
 		{"\x00\xff\x00", "���"},
 		{strings.Repeat("x", limit), strings.Repeat("x", limit)},
 		{strings.Repeat("x", limit+1), strings.Repeat("x", limit)},
+		{strings.Repeat("\xff", limit), "�"},
 		{strings.Repeat("\x00", limit), strings.Repeat("�", limit/3)},
 	}
 	for _, r := range []rune{'ü', '€', '🜁'} {

@@ -177,14 +177,16 @@ func TestDroppedAndRecreatedTableEndsNothing(t *testing.T) {
 			defer func() { <-held }()
 			return handler(ctx, d)
 		}))
-		r.Logger = log.logger()
+		seen := &statements{}
+		r.DB, r.Logger = f.db.WithQueryHook(seen), log.logger()
 		stop := start(t, r)
 		f.enqueue(t, plainTopic, []string{"before"})
 		receive(t, delivered, "a delivery before")
 		f.exec(t, "DROP TABLE outbox_messages")
+		looks := seen.looks()
 		f.committed = 0
 		close(held) // an outcome that there is no row for
-		eventually(t, func() bool { return log.count(outageLine) > 0 }, "the outage is logged")
+		eventually(t, func() bool { return log.count(outageLine) > 0 && seen.looks() > looks+2 }, "the outage is logged, and it looks on")
 		require.NoError(t, f.store.Migrate(t.Context()))
 		f.enqueue(t, plainTopic, []string{"after"})
 		require.Equal(t, "after", receive(t, delivered, "a delivery into the new table"))

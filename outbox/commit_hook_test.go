@@ -205,6 +205,9 @@ func TestNothingElseWakesARelay(t *testing.T) {
 				before := s.seen.looks()
 				for range often {
 					c.do(t, f)
+					for range 3 { // which takes as long as a look
+						require.Zero(t, f.count(t, outbox.StatusPending))
+					}
 				}
 				s.relay.Wake() // and what it leads to is one look
 				eventually(t, func() bool { return s.seen.looks() > before }, "a look")

@@ -145,7 +145,8 @@ func TestOutageEndsNothing(t *testing.T) {
 
 				end := c.begin(t, f, through, p)
 				eventually(t, func() bool { return log.count(outageLine) > 0 }, "the outage is logged")
-				eventually(t, func() bool { return p.statements.Load() > 6 }, "it tries again")
+				// A second is enough to tell a spin, which sends thousands.
+				eventually(t, func() bool { return p.statements.Load() > 6 && time.Since(p.begun) > time.Second }, "it tries again")
 				p.check(t)
 				require.LessOrEqual(t, float64(log.count(outageLine)), 2+math.Log2(1+time.Since(p.begun).Seconds()), "few lines")
 				require.Zero(t, log.count(recoveryLine))
@@ -177,14 +178,16 @@ func TestDroppedAndRecreatedTableEndsNothing(t *testing.T) {
 			defer func() { <-held }()
 			return handler(ctx, d)
 		}))
-		r.Logger = log.logger()
+		seen := &queryLog{}
+		r.DB, r.Logger = f.db.WithQueryHook(seen), log.logger()
 		stop := start(t, r)
 		f.enqueue(t, plainTopic, []string{"before"})
 		receive(t, delivered, "a delivery before")
 		f.exec(t, "DROP TABLE outbox_messages")
+		looks := seen.looks()
 		f.committed = 0
 		close(held) // an outcome that there is no row for
-		eventually(t, func() bool { return log.count(outageLine) > 0 }, "the outage is logged")
+		eventually(t, func() bool { return log.count(outageLine) > 0 && seen.looks() > looks+2 }, "the outage is logged, and it looks on")
 		require.NoError(t, f.store.Migrate(t.Context()))
 		f.enqueue(t, plainTopic, []string{"after"})
 		require.Equal(t, "after", receive(t, delivered, "a delivery into the new table"))

@@ -144,7 +144,9 @@ func TestNotMigratedAtStartIsAnError(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		f.exec(t, "DROP TABLE outbox_messages")
 		r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error { return nil }))
-		err := r.Start(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		err := r.Start(ctx)
 		require.ErrorIs(t, err, outbox.ErrNotMigrated)
 		require.ErrorContains(t, err, "Store.Migrate", "the remedy")
 		_, err = r.Drain(t.Context())
@@ -152,7 +154,7 @@ func TestNotMigratedAtStartIsAnError(t *testing.T) {
 
 		require.NoError(t, f.store.Migrate(t.Context()))
 		f.exec(t, "DROP INDEX outbox_messages_due")
-		err = r.Start(t.Context())
+		err = r.Start(ctx)
 		require.ErrorIs(t, err, outbox.ErrNotMigrated)
 		require.ErrorContains(t, err, "outbox_messages_due")
 
@@ -204,7 +206,10 @@ func TestUnsuitableSQLiteAtStartIsAnErrorThatNamesTheSetting(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			err = r.Start(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			err = r.Start(ctx)
+			require.Error(t, err)
 			require.NotErrorIs(t, err, outbox.ErrNotMigrated, "a migration is not the remedy")
 			for _, want := range c.want {
 				require.ErrorContains(t, err, want)

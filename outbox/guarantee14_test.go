@@ -33,6 +33,7 @@ func TestNoTransactionIsOpenWhileAHandlerRuns(t *testing.T) {
 		}))
 		seen := &queryLog{}
 		r.DB, r.Interval = f.pool(t, "relay", nil).WithQueryHook(seen), time.Hour
+		r.ClaimTimeout, r.Retention = 24*time.Hour, -1 // no renewal and no sweep meanwhile
 		stop := start(t, r)
 		for range 3 {
 			receive(t, begun, "a delivery")

@@ -99,14 +99,16 @@ func TestRetentionSweepsDoneRowsOfOwnTopics(t *testing.T) {
 					f.fill(t, name, "sent", 1, "attempts", "7")
 				}
 				f.shift(t, "updated_at", time.Hour, "attempts = 7") // and stay young, however slow this test is
-				r := f.relay(nil)
+				r, seen := f.relay(nil), &queryLog{}
 				c.relay(r)
-				r.Retention = 10 * time.Second
+				r.DB, r.Retention = f.db.WithQueryHook(seen), 10*time.Second
 				stop := start(t, r)
 				eventually(t, func() bool {
 					return !slices.ContainsFunc(c.own, func(name string) bool { return f.rowsOf(t, name, "discarded") > 0 })
 				}, "the sweep")
 				require.NoError(t, stop())
+				sweeps, _ := seen.that(isSweep)
+				require.Contains(t, sweeps[0], "-10000000", "the retention, in microseconds before the database's time")
 				for _, name := range names {
 					for _, status := range statuses {
 						want := 2
@@ -170,13 +172,19 @@ func TestSweepIsDoneInBatches(t *testing.T) {
 		seen = &queryLog{}
 		r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error { return nil }))
 		r.DB, r.Retention = f.db.WithQueryHook(seen), time.Second
+		begun := time.Now()
 		stop := start(t, r)
 		eventually(t, func() bool {
 			_, changed = seen.that(isSweep)
 			return len(changed) >= len(batches)
 		}, "the sweep")
 		require.NoError(t, stop())
-		require.Equal(t, batches, changed[:len(batches)], "one after the other")
+		require.Equal(t, batches, changed[:len(batches)])
+		if f.postgres {
+			// It waits a second before the first, and not between the others.
+			first, second := seen.since(begun, isSweep, 0), seen.since(begun, isSweep, 1)
+			require.Less(t, second-first, first*4/5, "one right after the other")
+		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/uptrace/bun"
 )
@@ -12,7 +13,8 @@ import (
 type queryLog struct {
 	mu      sync.Mutex
 	queries []string
-	changed []int64 // rows, by query; -1 where that is not known
+	changed []int64     // rows, by query; -1 where that is not known
+	ended   []time.Time // when each was answered
 }
 
 func (s *queryLog) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
@@ -26,7 +28,7 @@ func (s *queryLog) AfterQuery(_ context.Context, event *bun.QueryEvent) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queries, s.changed = append(s.queries, event.Query), append(s.changed, changed)
+	s.queries, s.changed, s.ended = append(s.queries, event.Query), append(s.changed, changed), append(s.ended, time.Now())
 }
 
 // that returns the statements so far of which a condition holds, with the rows
@@ -40,6 +42,22 @@ func (s *queryLog) that(condition func(query string) bool) (queries []string, ch
 		}
 	}
 	return queries, changed
+}
+
+// since returns how long after a time the n-th statement was answered of which
+// a condition holds, from 0.
+func (s *queryLog) since(begun time.Time, condition func(query string) bool, n int) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, q := range s.queries {
+		if !condition(q) {
+			continue
+		}
+		if n--; n < 0 {
+			return s.ended[i].Sub(begun)
+		}
+	}
+	return 0
 }
 
 // looks counts the looks for due rows.

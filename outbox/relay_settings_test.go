@@ -27,9 +27,11 @@ func acknowledge(context.Context, outbox.Delivery[order]) error { return nil }
 // runs are the ways into a relay that check its settings.
 func runs(t *testing.T, r *outbox.Relay) map[string]error {
 	t.Helper()
-	_, drainErr := r.Drain(t.Context())
-	_, unhandledErr := r.Unhandled(t.Context())
-	return map[string]error{"Start": r.Start(t.Context()), "Drain": drainErr, "Unhandled": unhandledErr}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, drainErr := r.Drain(ctx)
+	_, unhandledErr := r.Unhandled(ctx)
+	return map[string]error{"Start": r.Start(ctx), "Drain": drainErr, "Unhandled": unhandledErr}
 }
 
 func TestAbsurdSettingsAreListedInOneError(t *testing.T) {

@@ -220,7 +220,9 @@ func TestTakesNothingWhenAHandlerIsOutsideItsPrefix(t *testing.T) {
 				func(ctx context.Context) error { _, err := r.Drain(ctx); return err },
 				func(ctx context.Context) error { _, err := r.Unhandled(ctx); return err },
 			} {
-				err := run(t.Context())
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				err := run(ctx)
+				cancel()
 				require.ErrorContains(t, err, "outside TopicPrefix", tt.what)
 				require.ErrorContains(t, err, tt.want)
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -367,29 +368,70 @@ func TestFencedARowThatSomebodyHasLockedDelaysOnlyItself(t *testing.T) {
 // F45: renewals and settlements deadlock.
 func TestFencedRenewalsAndSettlementsNeverDeadlock(t *testing.T) {
 	onPostgres(t, func(t *testing.T, f *fixture) {
-		const rows = 3000
+		const rows, rounds = 150, 3
+		// Rows are locked one by one for a while.
+		f.exec(t, "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.0005); RETURN NEW; END $$")
+		f.exec(t, "CREATE TRIGGER dawdle BEFORE UPDATE ON outbox_messages FOR EACH ROW WHEN (OLD.status = 'claimed') EXECUTE FUNCTION dawdle()")
+		own := f.on(t)
+		// Each settlement of many rows starts at the same instant as a renewal
+		// of the same rows, which names them in another order.
+		meet := make(chan struct{})
+		var met atomic.Int64
+		own.faults.onBefore(func(query string) error {
+			switch {
+			case isSettle(query) && len(query) > rows*100:
+				select {
+				case <-meet:
+					met.Add(1)
+				case <-time.After(patience):
+				}
+			case isRenew(query):
+				select {
+				case meet <- struct{}{}:
+				default:
+				}
 		f.mayStayClaimed = true // a first row whose lease ran out is a suspect, and a released suspect stays one
-		first := f.enqueue(t, plainTopic, []string{"first"})[0]
-		begun, finish := make(chan struct{}, 1), make(gate)
-		r := f.relay(handling(func(_ context.Context, d outbox.Delivery[order]) error {
-			if d.Message.ID == first {
-				note(begun, struct{}{})
-				finish.pass(t)
 			}
+			return nil
+		})
+		first := f.enqueue(t, plainTopic, []string{"first"})[0]
+		begun, finish := make(chan struct{}, rows+1), make(gate)
+		var mu sync.Mutex
+		finishRound := make(gate)
+		r := own.deaf(handling(func(_ context.Context, d outbox.Delivery[order]) error {
+			mu.Lock()
+			round := finishRound
+			mu.Unlock()
+			begun <- struct{}{}
+			if d.Message.ID == first {
+				round = finish
+			}
+			round.pass(t)
 			return nil
 		}))
 		var seen logs
-		r.Logger, r.Batch, r.Concurrency = seen.logger(), 1000, 50
+		r.Logger, r.Batch, r.Concurrency = seen.logger(), 2*rows, 2*rows
 		r.ClaimTimeout = 2 * time.Second
 		stop := start(t, r)
 		receive(t, begun, "the first delivery")
 		// While one row cannot be renewed, renewals come ten times a lease.
 		unlock := f.lock(t, "SELECT 1 FROM outbox_messages WHERE id = ? FOR UPDATE", first)
-		f.enqueue(t, plainTopic, numbers(rows))
-		eventually(t, func() bool { return f.count(t, outbox.StatusSent) == rows }, "all but the first are sent")
+		for round := range rounds {
+			f.enqueue(t, plainTopic, numbers(rows))
+			r.Wake()
+			for range rows {
+				receive(t, begun, "a delivery")
+			}
+			mu.Lock()
+			finishRound.open()
+			finishRound = make(gate)
+			mu.Unlock()
+			eventually(t, func() bool { return f.count(t, outbox.StatusSent) == (round+1)*rows }, "all but the first are sent")
+		}
 		unlock()
 		finish.open()
 		require.NoError(t, stop())
+		require.GreaterOrEqual(t, met.Load(), int64(rounds))
 		require.Zero(t, seen.count("40P01"))
 		var deadlocks int
 		require.NoError(t, f.db.NewRaw("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").Scan(t.Context(), &deadlocks))

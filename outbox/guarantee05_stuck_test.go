@@ -87,15 +87,20 @@ func TestStuckHandlerKeepsItsSlot(t *testing.T) {
 		r.Concurrency, r.MaxAttempts, r.DeliverTimeout = 2, 1, 300*time.Millisecond
 		var seen logs
 		r.Logger = seen.logger()
+		count := watched(r)
 		stop := start(t, r)
 		receive(t, begun, "the delivery")
 		eventually(t, func() bool { return f.get(t, id).Status == outbox.StatusFailed }, "it is recorded")
+		parked := f.row(t, id)
 		f.enqueue(t, plainTopic, numbers(40))
 		eventually(t, func() bool { return f.count(t, outbox.StatusSent) == 40 }, "the others are sent")
 		require.EqualValues(t, 1, most.Load(), "deliveries at once, beside the stuck one")
 		finish.open()
 		eventually(t, func() bool { return seen.count("a stuck handler has returned at last") == 1 }, "it returns")
 		require.NoError(t, stop())
+		require.Equal(t, parked, f.row(t, id), "what it returned changes nothing")
+		require.Equal(t, 40, count("sent"))
+		require.Zero(t, count("leases_lost"), "what it returned is not even tried")
 	})
 }
 

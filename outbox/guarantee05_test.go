@@ -162,8 +162,10 @@ func TestLeasesNeedAConnectionOfTheirOwnOnPostgresOnly(t *testing.T) {
 		own.db.SetMaxOpenConns(1)
 		r := own.relay(handling(func(context.Context, outbox.Delivery[order]) error { return nil }))
 		if f.postgres {
-			require.ErrorContains(t, r.Start(t.Context()), "SetMaxOpenConns")
-			_, err := r.Drain(t.Context())
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			require.ErrorContains(t, r.Start(ctx), "SetMaxOpenConns")
+			_, err := r.Drain(ctx)
 			require.ErrorContains(t, err, "SetMaxOpenConns")
 			own.db.SetMaxOpenConns(2)
 		}

@@ -50,10 +50,12 @@ func TestAttemptsAreGivenBackByACleanRelease(t *testing.T) {
 			}
 			f.exec(t, "UPDATE outbox_messages SET available_at = ?, attempts = ? WHERE id = ?", due, i, id)
 		}
-		before := map[outbox.ID]row{}
-		for _, id := range ids {
-			before[id] = f.row(t, id)
+		dues := func() (texts []string) { // past our own reading of times
+			require.NoError(t, f.db.NewRaw("SELECT CAST(available_at AS text) FROM outbox_messages WHERE id <> ? ORDER BY id", ids[0]).
+				Scan(t.Context(), &texts))
+			return texts
 		}
+		before := dues()
 		begun, finish := make(chan outbox.ID, 20), make(gate)
 		r := f.deaf(handling(func(ctx context.Context, d outbox.Delivery[order]) error {
 			begun <- d.Message.ID
@@ -77,11 +79,11 @@ func TestAttemptsAreGivenBackByACleanRelease(t *testing.T) {
 		require.NoError(t, receive(t, stopped, "the end of the relay"))
 		require.Empty(t, begun, "no other has begun")
 		require.Equal(t, outbox.StatusSent, f.get(t, ids[0]).Status)
+		require.Equal(t, before, dues())
 		for i, id := range ids[1:] {
 			got := f.row(t, id)
 			require.Equal(t, outbox.StatusPending, got.Status)
 			require.Equal(t, i+1, got.Attempts)
-			require.Equal(t, before[id].AvailableAt, got.AvailableAt)
 			require.Empty(t, got.LastError)
 			require.Empty(t, got.token)
 		}
@@ -200,6 +202,31 @@ func TestAttemptsAreGivenBackWhenTheAnswerToAClaimIsLost(t *testing.T) {
 				require.Equal(t, 1, m.Attempts)
 			}
 		}
+	})
+}
+
+// A lost claim is released until the answer is sure, and that is several times.
+func TestAttemptsOfASuspectAreGivenBackOnce(t *testing.T) {
+	onEvery(t, func(t *testing.T, f *fixture) {
+		f.mayStayClaimed = true
+		id := f.enqueue(t, plainTopic, []string{"a"})[0]
+		f.abandon(t, 5, id)
+		own := f.on(t)
+		lost := own.loseAnswers(1, isClaim)
+		var releases atomic.Int64
+		own.faults.onBefore(func(query string) error {
+			if isRelease(query) {
+				releases.Add(1)
+			}
+			return nil
+		})
+		// After the outage no suspect is taken for half a lease.
+		stop := start(t, own.relay(handling(func(context.Context, outbox.Delivery[order]) error { return nil })))
+		eventually(t, func() bool { return releases.Load() >= 4 }, "several releases")
+		require.Equal(t, 1, lost())
+		require.NoError(t, stop())
+		require.Equal(t, 5, f.get(t, id).Attempts)
+		require.True(t, f.leaseOver(t, id))
 	})
 }
 

@@ -22,9 +22,10 @@ import (
 func isClaim(query string) bool {
 	return strings.Contains(query, "SET status = 'claimed', attempts = ")
 }
-func isSettle(query string) bool { return strings.Contains(query, "sent_at = CASE") }
-func isRenew(query string) bool  { return strings.Contains(query, "SET available_at = ") }
-func isDelete(query string) bool { return strings.Contains(query, "DELETE FROM outbox_messages") }
+func isSettle(query string) bool  { return strings.Contains(query, "sent_at = CASE") }
+func isRenew(query string) bool   { return strings.Contains(query, "SET available_at = ") }
+func isRelease(query string) bool { return strings.Contains(query, "attempts = attempts - CASE") }
+func isDelete(query string) bool  { return strings.Contains(query, "DELETE FROM outbox_messages") }
 
 // isLook is isClaim, and on SQLite the query for candidates before it.
 func isLook(query string) bool {

@@ -390,7 +390,7 @@ func TestFencedRenewalsAndSettlementsNeverDeadlock(t *testing.T) {
 				case meet <- struct{}{}:
 				default:
 				}
-		f.mayStayClaimed = true // a first row whose lease ran out is a suspect, and a released suspect stays one
+				f.mayStayClaimed = true // a first row whose lease ran out is a suspect, and a released suspect stays one
 			}
 			return nil
 		})

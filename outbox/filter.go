@@ -13,7 +13,10 @@ import (
 // Filter chooses messages. All of its conditions must hold; a zero field is no
 // condition. Text is compared literally and with its case.
 type Filter struct {
-	IDs           []ID
+	// IDs are those of the messages. Nil is no condition; an empty list matches
+	// nothing.
+	IDs []ID
+
 	Topic         string
 	TopicPrefix   string
 	OrderKey      string
@@ -36,8 +39,8 @@ type Filter struct {
 // isEmpty reports whether no condition narrows the filter. A status alone does
 // not.
 func (f Filter) isEmpty() bool {
-	return len(f.IDs) == 0 && f.Topic == "" && f.TopicPrefix == "" && f.OrderKey == "" &&
-		f.ErrorContains == "" && f.OlderThan == 0 && f.Before.IsZero()
+	return f.IDs == nil && f.Topic == "" && f.TopicPrefix == "" && f.OrderKey == "" &&
+		f.ErrorContains == "" && f.OlderThan == 0
 }
 
 var errEmptyFilter = errors.New("outbox: the filter is empty, since a status alone does not narrow it; narrow it, or set All")
@@ -71,6 +74,9 @@ func (f Filter) where(d sqlDialect) (string, []any) {
 	add := func(condition string, arg ...any) {
 		conditions = append(conditions, condition)
 		args = append(args, arg...)
+	}
+	if f.IDs != nil && len(f.IDs) == 0 {
+		add("1 = 0")
 	}
 	if len(f.IDs) > 0 {
 		ids := make([]string, len(f.IDs))

@@ -71,7 +71,9 @@ func TestParkedFilters(t *testing.T) {
 			{"by error with backslash and quote", outbox.Filter{ErrorContains: `k\slash ' q`}, "6"},
 			{"by age", outbox.Filter{OlderThan: 24 * time.Hour}, "06"},
 			{"by age, none", outbox.Filter{OlderThan: 72 * time.Hour}, ""},
-			{"before", outbox.Filter{Before: ids["3"]}, "012"},
+			{"before", outbox.Filter{All: true, Before: ids["3"]}, "012"},
+			{"no ids", outbox.Filter{IDs: []outbox.ID{}}, ""},
+			{"no ids of a topic", outbox.Filter{IDs: []outbox.ID{}, Topic: "b"}, ""},
 			{"two conditions", outbox.Filter{TopicPrefix: "a_", OlderThan: 24 * time.Hour}, "0"},
 			{"conditions that exclude each other", outbox.Filter{Topic: "b", OrderKey: "o1"}, ""},
 			{"all with a condition", outbox.Filter{All: true, Topic: "b"}, "6"},
@@ -118,7 +120,7 @@ func TestParkedAnEmptyFilterIsRefused(t *testing.T) {
 			want   string
 		}{
 			{"empty", outbox.Filter{}, "filter is empty"},
-			{"no ids", outbox.Filter{IDs: []outbox.ID{}}, "filter is empty"},
+			{"a page alone", outbox.Filter{Before: outbox.ID{1}}, "filter is empty"},
 			{"a limit alone", outbox.Filter{Limit: 1}, "filter is empty"},
 			{"a status alone", outbox.Filter{Status: []outbox.Status{outbox.StatusFailed}}, "filter is empty"},
 			{"a negative limit", outbox.Filter{All: true, Limit: -1}, "Limit is -1"},

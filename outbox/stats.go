@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"database/sql"
+	"math"
 	"time"
 )
 
@@ -72,7 +73,7 @@ func (s session) topicStats(ctx context.Context, where string, args ...any) ([]T
 		if err := rows.Scan(&t.Topic, &t.Status, &t.Count, &t.MaxAttempts, &oldest); err != nil {
 			return err
 		}
-		t.OldestDue = max(0, time.Duration(oldest.Int64)*time.Microsecond)
+		t.OldestDue = time.Duration(min(max(oldest.Int64, 0), math.MaxInt64/1000)) * time.Microsecond
 		out = append(out, t)
 		return nil
 	}, "SELECT m.topic, m.status, count(*), max(m.attempts), "+age+" FROM outbox_messages AS m WHERE "+where+

@@ -24,10 +24,25 @@ type claimRequest struct {
 	take     takeSet
 	limit    int           // due rows at most
 	suspect  bool          // and one row whose lease expired
+	own      []ID          // tokens under which the relay itself still works: those are no suspects
 	name     string        // claimed_by
 	lease    time.Duration // from the time of the statement
 	deadline time.Duration // a claim that runs later than this takes nothing
 	tokens   [3]ID         // by claimKind, fresh
+}
+
+// foreign is a condition on the row m, with an AND: it is not one that the relay
+// itself still works on, though its lease may have ended in an outage. Taking it
+// over from itself would deliver twice what it can still record.
+func (r claimRequest) foreign(d sqlDialect) string {
+	if len(r.own) == 0 {
+		return ""
+	}
+	tokens := make([]string, len(r.own))
+	for i, token := range r.own {
+		tokens[i] = d.uuid("'" + token.String() + "'")
+	}
+	return "m.claim_token NOT IN (" + strings.Join(tokens, ", ") + ") AND "
 }
 
 // claimed is one row that a claim took.
@@ -86,7 +101,7 @@ func (s session) claimPostgres(ctx context.Context, req claimRequest) ([]claimed
 	FROM outbox_messages AS m
 	WHERE m.status = 'claimed' AND m.available_at <= statement_timestamp() AND %s AND %s AND %s
 	ORDER BY m.available_at, m.id LIMIT 1 FOR NO KEY UPDATE OF m SKIP LOCKED`,
-			req.take.exhausted(), claimExhausted, claimSuspect, req.take.takes(), inTurn, inTime)
+			req.take.exhausted(), claimExhausted, claimSuspect, req.foreign(s.sqlDialect)+req.take.takes(), inTurn, inTime)
 	}
 	query := fmt.Sprintf(`WITH RECURSIVE %s, due AS MATERIALIZED (
 	SELECT m.id, m.available_at FROM outbox_messages AS m
@@ -234,7 +249,7 @@ func (s session) looksSQLite(ctx context.Context, req claimRequest) ([]string, e
 		looks = append(looks, fmt.Sprintf(`SELECT m.id, m.available_at, CASE WHEN %s THEN %d ELSE %d END AS kind
 	FROM outbox_messages AS m WHERE m.status = 'claimed' AND m.available_at <= %s AND %s AND %s
 	ORDER BY m.available_at, m.id LIMIT 1`,
-			req.take.exhausted(), claimExhausted, claimSuspect, s.now(), req.take.takes(), inTurn))
+			req.take.exhausted(), claimExhausted, claimSuspect, s.now(), req.foreign(s.sqlDialect)+req.take.takes(), inTurn))
 	}
 	return looks, nil
 }

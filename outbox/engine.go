@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -248,7 +249,9 @@ func (e *engine) look(work context.Context, disowned *orphans) (int, error) {
 	begun := time.Now() // before the statement, whose time starts the lease
 	e.mu.Lock()
 	req.limit = e.batch - len(e.ready)
-	req.suspect = e.wantSuspect(begun)
+	if req.suspect = e.wantSuspect(begun); req.suspect {
+		req.own = e.tokens()
+	}
 	e.mu.Unlock()
 
 	rows, err := e.session.claim(work, req)
@@ -280,9 +283,18 @@ func (e *engine) wantSuspect(now time.Time) bool {
 	return e.drain || !now.Before(e.suspectLook)
 }
 
+// tokens returns the tokens of all flights, each once. The caller holds mu.
+func (e *engine) tokens() []ID {
+	tokens := map[ID]bool{}
+	for _, f := range e.flights {
+		tokens[f.Token] = true
+	}
+	return slices.Collect(maps.Keys(tokens))
+}
+
 // admit takes a claimed row into the relay. The caller holds mu.
 func (e *engine) admit(c claimed, req claimRequest, begun time.Time) {
-	if old := e.flights[c.msg.ID]; old != nil { // we have taken over from ourselves
+	if old := e.flights[c.msg.ID]; old != nil { // its outcome is recorded, but the answer was lost
 		e.lose(old)
 	}
 	f := &flight{

@@ -207,29 +207,32 @@ func TestLeaseKnownToBeLiveOrNoDelivery(t *testing.T) {
 			ids := f.enqueue(t, plainTopic, []string{"first", "second"})
 			own := f.on(t)
 			_, renew := own.holdRenewals(t)
-			begun, second := make(chan struct{}, 1), make(chan int, 10)
-			r := own.relay(handling(func(_ context.Context, d outbox.Delivery[order]) error {
+			begun, second := make(chan struct{}, 1), make(chan outbox.Message, 10)
+			r := own.deaf(handling(func(_ context.Context, d outbox.Delivery[order]) error {
 				if d.Message.ID == ids[0] {
 					note(begun, struct{}{})
 					eventually(t, func() bool { return f.leaseOver(t, ids[1]) }, "the lease of the second ends")
 					return nil
 				}
-				second <- d.Message.Attempts
+				second <- d.Message
 				return nil
 			}))
-			r.ClaimTimeout, r.Concurrency, r.Interval = 400*time.Millisecond, 1, time.Hour
+			r.ClaimTimeout, r.Concurrency = 400*time.Millisecond, 1
 			stop := start(t, r)
 			receive(t, begun, "the first delivery")
-			require.Equal(t, outbox.StatusClaimed, f.get(t, ids[1]).Status)
-			eventually(t, func() bool { return f.get(t, ids[1]).Status != outbox.StatusClaimed }, "the second is released")
-			require.Empty(t, second, "it was delivered under the dead lease")
-			require.Equal(t, outbox.StatusPending, f.get(t, ids[1]).Status)
-			require.Zero(t, f.get(t, ids[1]).Attempts)
+			waiting := f.get(t, ids[1])
+			require.Equal(t, outbox.StatusClaimed, waiting.Status)
+			eventually(t, func() bool { return f.get(t, ids[0]).Status == outbox.StatusSent }, "the first is sent")
 			renew()
-			r.Wake()
-			require.Equal(t, 1, receive(t, second, "its delivery"))
-			eventually(t, func() bool { return f.count(t, outbox.StatusSent) == 2 }, "both are sent")
+			eventually(t, func() bool {
+				r.Wake()
+				return f.get(t, ids[1]).Status == outbox.StatusSent
+			}, "the second is sent")
 			require.NoError(t, stop())
+			delivered := receive(t, second, "its delivery")
+			require.NotEqual(t, waiting.ClaimedAt, delivered.ClaimedAt, "it was delivered under the dead lease")
+			require.Equal(t, 1, delivered.Attempts, "the release gave the attempt back")
+			require.Empty(t, second)
 		})
 	})
 }

@@ -156,7 +156,7 @@ func TestCommitOfOneOfTwoOpenTransactionsWakesARelay(t *testing.T) {
 
 func TestNothingElseWakesARelay(t *testing.T) {
 	// Each is done so often that its wakes could not all fall into one look.
-	const often = 30
+	const often = 50
 	for _, c := range []struct {
 		name string
 		do   func(t *testing.T, f *fixture)

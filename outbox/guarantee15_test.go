@@ -260,8 +260,10 @@ func TestSweepersAndProducersDoNotDeadlock(t *testing.T) {
 		var swept atomic.Int64
 		var workers sync.WaitGroup
 		failures := make(chan error, 100)
-		for range 2 {
+		gate := make(chan struct{})
+		for range 6 {
 			workers.Go(func() {
+				<-gate
 				n, err := f.store.Sweep(t.Context(), time.Hour)
 				swept.Add(int64(n))
 				if err != nil {
@@ -290,6 +292,7 @@ func TestSweepersAndProducersDoNotDeadlock(t *testing.T) {
 				}
 			})
 		}
+		close(gate)
 		workers.Wait()
 		close(failures)
 		require.NoError(t, <-failures)

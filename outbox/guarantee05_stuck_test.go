@@ -108,7 +108,7 @@ func TestStuckHandlerKeepsItsSlot(t *testing.T) {
 // leases that are renewed for ever.
 func TestStuckRelayLeavesTheRestToOthers(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
-		f.enqueue(t, plainTopic, []string{"stuck"})
+		ids := f.enqueue(t, plainTopic, append([]string{"stuck"}, numbers(5)...))
 		begun, finish := make(chan struct{}, 1), make(gate)
 		var delivered atomic.Int64
 		handler := func(ctx context.Context, d outbox.Delivery[order]) error {
@@ -121,13 +121,11 @@ func TestStuckRelayLeavesTheRestToOthers(t *testing.T) {
 			return nil
 		}
 		r := f.stuckRelay(handling(handler))
-		r.Concurrency, r.MaxAttempts, r.DeliverTimeout = 1, 1, time.Second
+		r.Concurrency, r.MaxAttempts = 1, 1
 		stop := start(t, r)
-		receive(t, begun, "the delivery")
-		ids := f.enqueue(t, plainTopic, numbers(5))
-		eventually(t, func() bool { return f.count(t, outbox.StatusClaimed) == 6 }, "the others wait behind it")
+		receive(t, begun, "the delivery, behind which the others wait")
 		eventually(t, func() bool { return f.count(t, outbox.StatusPending) == 5 }, "they are given back when it is stuck")
-		for _, id := range ids {
+		for _, id := range ids[1:] {
 			require.Zero(t, f.get(t, id).Attempts)
 		}
 		stopRival := start(t, f.relay(handling(handler)))
@@ -173,7 +171,7 @@ func TestStuckHandlerOfALostLeaseIsCountedToo(t *testing.T) {
 			finish.pass(t)
 			return nil
 		}))
-		r.Concurrency, r.DeliverTimeout, r.ShutdownTimeout, r.ClaimTimeout = 1, time.Second, 100*time.Millisecond, 10*time.Second
+		r.Concurrency, r.DeliverTimeout, r.ShutdownTimeout, r.ClaimTimeout = 1, 2*time.Second, 100*time.Millisecond, 10*time.Second
 		count := watched(r)
 		stop := start(t, r)
 		receive(t, begun, "the delivery")

@@ -208,7 +208,7 @@ func TestOnceWaitsForAnOpenTransactionWithTheKey(t *testing.T) {
 				if f.postgres { // on SQLite it waits at BEGIN, unseen
 					eventually(t, func() bool {
 						var n int
-						require.NoError(t, f.db.NewRaw("SELECT count(*) FROM pg_locks WHERE NOT granted").Scan(t.Context(), &n))
+						require.NoError(t, f.db.NewRaw("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(t.Context(), &n))
 						return n == 1
 					}, "the waiter waits for a lock")
 				}

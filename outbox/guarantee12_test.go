@@ -198,7 +198,10 @@ func TestUnsuitableSQLiteAtStartIsAnErrorThatNamesTheSetting(t *testing.T) {
 			defer func() { require.NoError(t, sqldb.Close()) }()
 			sqldb.SetMaxOpenConns(c.maxOpen)
 			store := outbox.Store{DB: bun.NewDB(sqldb, sqlitedialect.New())}
-			require.NoError(t, store.Migrate(t.Context()))
+			migrateErr := store.Migrate(t.Context())
+			for _, want := range c.want {
+				require.ErrorContains(t, migrateErr, want)
+			}
 			r := &outbox.Relay{DB: store.DB, Deliver: func(context.Context, outbox.Message) error { return nil }}
 			if len(c.want) == 0 {
 				require.NoError(t, store.Validate(t.Context()))

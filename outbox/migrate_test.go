@@ -200,12 +200,8 @@ func TestValidateListsEachMissingPiece(t *testing.T) {
 			f.exec(t, "DROP TABLE outbox_messages")
 			err := f.store.Validate(t.Context())
 			require.ErrorIs(t, err, outbox.ErrNotMigrated)
-			for _, column := range columns {
-				require.ErrorContains(t, err, "column "+column)
-			}
-			for _, index := range indexes {
-				require.ErrorContains(t, err, "index outbox_messages_"+index)
-			}
+			require.ErrorContains(t, err, "the table does not exist")
+			require.NotContains(t, err.Error(), "column", "a list of everything helps nobody")
 			require.NoError(t, f.store.Migrate(t.Context()))
 		})
 	})

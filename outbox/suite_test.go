@@ -5,10 +5,12 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/pprof"
 	"strings"
 	"sync"
@@ -60,6 +62,7 @@ type fixture struct {
 // database of its own, and checks the invariants of the table in cleanup.
 func onEvery(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Helper()
+	t.Parallel()
 	for _, kind := range []struct{ name, driver, zone string }{
 		{"sqlite", "sqlite", ""},
 		{"pgdriver", "pgdriver", ""},
@@ -76,6 +79,7 @@ func onEvery(t *testing.T, test func(t *testing.T, f *fixture)) {
 // onPostgres is onEvery for what only Postgres has.
 func onPostgres(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Helper()
+	t.Parallel()
 	for _, name := range []string{"pgdriver", "pgx"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -324,8 +328,23 @@ func (l *logs) count(text string) int {
 	return n
 }
 
+// parallelWaits runs more tests at once than there are processors, unless the
+// command line says otherwise: most of their time they wait for a lease, a
+// backoff or the database.
+func parallelWaits() {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", fmt.Sprint(4*runtime.GOMAXPROCS(0))); err != nil {
+			panic(err)
+		}
+	}
+}
+
 // TestMain also checks that no goroutine of a relay or a hook outlives its run.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	parallelWaits()
 	code := m.Run()
 	for deadline := time.Now().Add(5 * time.Second); ; {
 		var b bytes.Buffer

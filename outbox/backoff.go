@@ -26,6 +26,10 @@ func jitter(d time.Duration) time.Duration {
 	return d + time.Duration((rand.Float64()*0.2-0.1)*float64(d))
 }
 
+// maxCollisions in a row are no chance any more; the next one is an outage, which
+// is logged.
+const maxCollisions = 30
+
 // collision returns how long to wait before a statement is sent again that has
 // collided with another transaction n times in a row, from 1: next to nothing,
 // and 64 ms at most.

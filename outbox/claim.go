@@ -84,11 +84,15 @@ func compareDue(a, b any) int {
 	return cmp.Compare(x, y)
 }
 
+// manyCandidates is how deep a claim looks whose first candidates are locked.
+const manyCandidates = 10_000
+
 // claimPostgres is one statement. It first finds candidates without locking
 // them, with one index scan a topic, then locks the oldest that nobody else has
 // locked: locking within the scans would touch far more rows than it takes.
 // There are twice as many candidates as asked for, so that two relays that look
-// at once both find work. The row m is checked again under its lock.
+// at once both find work; if all of those are locked, say by somebody in psql,
+// the claim looks manyCandidates deep. The row m is checked again under its lock.
 //
 // The claim carries its own expiry: one that was held up, say by a lock on the
 // table, until its client had given up takes nothing, instead of burning the
@@ -103,21 +107,30 @@ func (s session) claimPostgres(ctx context.Context, req claimRequest) ([]claimed
 	ORDER BY m.available_at, m.id LIMIT 1 FOR NO KEY UPDATE OF m SKIP LOCKED`,
 			req.take.exhausted(), claimExhausted, claimSuspect, req.foreign(s.sqlDialect)+req.take.takes(), inTurn, inTime)
 	}
-	query := fmt.Sprintf(`WITH RECURSIVE %s, due AS MATERIALIZED (
-	SELECT m.id, m.available_at FROM outbox_messages AS m
+	// due is the oldest of so many candidates that nobody has locked.
+	due := func(candidates int, condition string) string {
+		return fmt.Sprintf(`SELECT m.id, m.available_at FROM outbox_messages AS m
 	WHERE m.id = ANY (ARRAY(
 			SELECT c.id FROM take CROSS JOIN LATERAL (
 				SELECT m.id, m.available_at FROM outbox_messages AS m
 				WHERE m.topic = take.topic AND m.status = 'pending' AND m.available_at <= statement_timestamp()
-					AND m.version <= take.version AND %s
+					AND m.version <= take.version AND %s AND %s
 				ORDER BY m.available_at, m.id LIMIT %d) AS c
 			ORDER BY c.available_at, c.id LIMIT %d))
 		AND m.status = 'pending' AND m.available_at <= statement_timestamp() AND %s
-	ORDER BY m.available_at, m.id LIMIT %d FOR NO KEY UPDATE OF m SKIP LOCKED
+	ORDER BY m.available_at, m.id LIMIT %d FOR NO KEY UPDATE OF m SKIP LOCKED`,
+			condition, inTurn, candidates, candidates, inTime, req.limit)
+	}
+	query := fmt.Sprintf(`WITH RECURSIVE %s, due AS MATERIALIZED (
+	%s
+), behind AS MATERIALIZED (
+	%s
 ), suspect AS MATERIALIZED (
 	%s
 ), picked AS (
-	SELECT id, available_at, %d AS kind FROM due UNION ALL SELECT id, available_at, kind FROM suspect
+	SELECT id, available_at, %d AS kind FROM due
+	UNION ALL SELECT id, available_at, %d FROM behind
+	UNION ALL SELECT id, available_at, kind FROM suspect
 )
 UPDATE outbox_messages AS m
 SET status = 'claimed', attempts = m.attempts + CASE picked.kind WHEN %d THEN 0 ELSE 1 END,
@@ -126,8 +139,8 @@ SET status = 'claimed', attempts = m.attempts + CASE picked.kind WHEN %d THEN 0 
 	available_at = statement_timestamp() + interval '%d microseconds', updated_at = statement_timestamp()
 FROM picked WHERE m.id = picked.id
 RETURNING %s, picked.kind, %s`,
-		req.take.taken(), inTurn, 2*req.limit, 2*req.limit, inTime, req.limit, suspects,
-		claimDue, claimExhausted, claimDue, claimSuspect, req.lease.Microseconds(),
+		req.take.taken(), due(2*req.limit, "true"), due(manyCandidates, "NOT EXISTS (SELECT 1 FROM due)"), suspects,
+		claimDue, claimDue, claimExhausted, claimDue, claimSuspect, req.lease.Microseconds(),
 		s.messageColumns("m"), s.micros("picked.available_at"))
 
 	var out []claimed

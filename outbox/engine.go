@@ -156,7 +156,7 @@ func (e *engine) claimLoop(ctx, work context.Context, disowned *orphans) error {
 		switch {
 		case ctx.Err() != nil:
 			return e.endOf(ctx)
-		case err != nil && classify(err) == failureContention:
+		case err != nil && classify(err) == failureContention && collisions < maxCollisions:
 			collisions++
 			if sleep(ctx, collision(collisions)) != nil {
 				return e.endOf(ctx)

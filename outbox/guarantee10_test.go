@@ -319,3 +319,17 @@ func TestOrderDerivedAndReplacedKeys(t *testing.T) {
 		}
 	})
 }
+
+// The next of an ordering key does not wait for the end of an Interval.
+func TestOrderTheNextIsTakenAtOnce(t *testing.T) {
+	onEvery(t, func(t *testing.T, f *fixture) {
+		f.enqueue(t, plainTopic, numbers(5), outbox.OrderKey("k"))
+		var j journal
+		r := f.relay(handling(j.noting()))
+		r.Interval = time.Hour
+		stop := start(t, r)
+		eventually(t, func() bool { return f.count(t, outbox.StatusSent) == 5 }, "all are sent")
+		require.NoError(t, stop())
+		require.Equal(t, numbers(5), j.take())
+	})
+}

@@ -252,6 +252,20 @@ func TestDrainLeavesLockedRows(t *testing.T) {
 	})
 }
 
+// F04: however many rows in front somebody else holds, those behind are taken.
+func TestDrainReachesBehindLockedRows(t *testing.T) {
+	onPostgres(t, func(t *testing.T, f *fixture) {
+		ids := f.enqueue(t, plainTopic, numbers(21))
+		unlock := f.lockRows(t, fmt.Sprintf("id <> '%s'", ids[20]))
+		r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error { return nil }))
+		r.Batch = 3
+		require.Equal(t, 1, drain(t, r))
+		require.Equal(t, outbox.StatusSent, f.get(t, ids[20]).Status)
+		unlock()
+		require.Equal(t, 20, drain(t, r))
+	})
+}
+
 func TestDrainWaitsForARowThatIsLockedAtTheEnd(t *testing.T) {
 	onPostgres(t, func(t *testing.T, f *fixture) {
 		ids := f.enqueue(t, plainTopic, numbers(3))

@@ -33,7 +33,7 @@ func (e *engine) recordLoop(ctx context.Context) {
 			again, err := e.recordAll(ctx, batch)
 			if err != nil {
 				e.putBack(again)
-				if classify(err) == failureContention {
+				if classify(err) == failureContention && collisions < maxCollisions {
 					collisions++
 					_ = sleep(ctx, collision(collisions))
 					continue

@@ -129,7 +129,7 @@ func (s Store) change(ctx context.Context, f Filter, byDefault, allowed []Status
 		}
 	}
 	where, args := f.where(sess.sqlDialect)
-	return inBatches(ctx, f.Limit, func(limit int) (int, error) {
+	return inBatches(f.Limit, func(limit int) (int, error) {
 		n, err := sess.exec(ctx, operationTimeout, "UPDATE outbox_messages SET "+set+" WHERE "+sess.pick(where, "m.id", limit),
 			slices.Concat(setArgs, args)...)
 		return n, explainRead(err)
@@ -149,7 +149,7 @@ func (s session) pick(where, order string, limit int) string {
 
 // inBatches calls step until it changes fewer rows than it was allowed to, or
 // total is reached; 0 is no limit.
-func inBatches(ctx context.Context, total int, step func(limit int) (int, error)) (int, error) {
+func inBatches(total int, step func(limit int) (int, error)) (int, error) {
 	done := 0
 	for {
 		limit := operationBatch
@@ -159,9 +159,6 @@ func inBatches(ctx context.Context, total int, step func(limit int) (int, error)
 		n, err := step(limit)
 		done += n
 		if err != nil || n < limit || total > 0 && done >= total {
-			return done, err
-		}
-		if err := ctx.Err(); err != nil {
 			return done, err
 		}
 	}
@@ -179,7 +176,7 @@ func (s Store) Sweep(ctx context.Context, olderThan time.Duration) (int, error) 
 	if olderThan <= 0 {
 		return 0, fmt.Errorf("outbox: Sweep(%v): use a positive age", olderThan)
 	}
-	return inBatches(ctx, 0, func(limit int) (int, error) { return sess.sweep(ctx, operationTimeout, "true", olderThan, limit) })
+	return inBatches(0, func(limit int) (int, error) { return sess.sweep(ctx, operationTimeout, "true", olderThan, limit) })
 }
 
 // sweep deletes one batch of done rows for which a condition on m holds.

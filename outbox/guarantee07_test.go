@@ -192,7 +192,9 @@ func TestBackoffIsReplacedByRetryAfter(t *testing.T) {
 			}))))
 			m := f.get(t, id)
 			require.Equal(t, outbox.StatusPending, m.Status)
-			require.Equal(t, 1, m.Attempts)
+			if c.want > leastBackoff { // else it may be due again within the drain
+				require.Equal(t, 1, m.Attempts)
+			}
 			precise := float64(time.Microsecond)
 			if !f.postgres {
 				precise = float64(time.Millisecond)

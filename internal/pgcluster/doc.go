@@ -22,7 +22,8 @@
 // which a Postgres server ends by itself within a minute.
 //
 // The server listens on 127.0.0.1, behind a random password, and runs as an
-// unprivileged user when the tests run as root. It does not flush to disk.
+// unprivileged user when the tests run as root. It does not flush to disk, and
+// lives in memory where Linux has room for it and TMPDIR does not say otherwise.
 //
 // The package does not import outbox, so that internal tests of that package
 // can use it.

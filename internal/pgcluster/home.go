@@ -46,9 +46,14 @@ func openHome() (home, error) {
 	return h, account.own(h.dir)
 }
 
-// tempDir is the directory for temporary files, or /tmp if the account cannot
-// get there.
+// tempDir is the directory for temporary files, in memory unless TMPDIR says
+// otherwise, or /tmp if the account cannot get there.
 func tempDir(a account) string {
+	if os.Getenv("TMPDIR") == "" {
+		if dir := memoryDir(); dir != "" {
+			return dir
+		}
+	}
 	dir := filepath.Clean(os.TempDir())
 	if a.uid == os.Geteuid() {
 		return dir

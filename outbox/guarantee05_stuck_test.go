@@ -18,7 +18,7 @@ import (
 // until the gate opens.
 func (f *fixture) stuckRelay(mux *outbox.Mux) *outbox.Relay {
 	r := f.relay(mux)
-	r.DeliverTimeout, r.ShutdownTimeout = 20*time.Millisecond, 100*time.Millisecond
+	r.DeliverTimeout, r.ShutdownTimeout = 20*time.Millisecond, 300*time.Millisecond
 	return r
 }
 
@@ -148,6 +148,7 @@ func TestStuckDrainEndsWithAnError(t *testing.T) {
 			return nil
 		}))
 		r.Concurrency, r.MaxAttempts = 1, 1
+		r.ShutdownTimeout = 2 * time.Second // also for what is left to record
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		_, err := r.Drain(ctx)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"github.com/typedoutbox/typedoutbox/topics"
 )
 
 // errGoexit is the outcome of a handler that ended its goroutine.
@@ -54,6 +56,8 @@ func (e *engine) call(ctx context.Context, f *flight) (err error) {
 		_ = err.Error()
 		_ = errors.As(err, new(*permanentError))
 		_ = errors.As(err, new(*retryAfterError))
+		_ = errors.As(err, new(*unavailableError))
+		_ = errors.As(err, new(*topics.DecodeError))
 	}
 	return err
 }
@@ -89,23 +93,34 @@ func (e *engine) delivered(ctx context.Context, f *flight, err error) {
 // judge decides what becomes of a delivery. The caller holds mu.
 func (e *engine) judge(ctx context.Context, f *flight, err error) outcome {
 	if err == nil {
+		e.reached(f, nil)
 		return f.sent()
 	}
 	var permanent *permanentError
 	if errors.As(err, &permanent) {
+		e.reached(f, err)
 		return e.park(f, err)
 	}
 	if errors.Is(context.Cause(ctx), errShutdown) {
 		e.released++
 		return f.released()
 	}
+	var after *retryAfterError
+	delay := time.Duration(0)
+	if errors.As(err, &after) {
+		delay = after.delay
+	}
+	var down *unavailableError
+	if errors.As(err, &down) {
+		return e.unavailable(f, err, delay)
+	}
+	e.reached(f, err)
 	if f.msg.Attempts >= e.take.attemptsOf(f.msg.Topic) {
 		return e.park(f, err)
 	}
 	wait := backoff(f.msg.Attempts, e.baseBackoff, e.maxBackoff)
-	var after *retryAfterError
-	if errors.As(err, &after) && after.delay > 0 {
-		wait = min(max(after.delay, minBackoff), maxDuration)
+	if delay > 0 {
+		wait = min(max(delay, minBackoff), maxDuration)
 	}
 	e.metrics.failed(f.msg.Topic)
 	e.log.Warn("outbox: a delivery failed and will be tried again", f.attrs("attempt", f.msg.Attempts,

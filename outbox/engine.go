@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -35,6 +34,7 @@ type engine struct {
 	stuck    int              // how many of active are stuck
 	outcomes []outcome        // to be recorded
 	stopping bool
+	pauses
 	recorded int // rows recorded as sent
 	released int // rows given back
 
@@ -53,6 +53,7 @@ func newEngine(cfg relaySettings, wake chan struct{}, hooks *registration, drain
 		health:  health{log: cfg.log},
 		room:    make(chan struct{}, 1), record: make(chan struct{}, 1), renewN: make(chan struct{}, 1),
 		flights: map[ID]*flight{}, active: map[*flight]bool{},
+		pauses: pauses{paused: map[string]*topicPause{}, flowing: map[string]bool{}},
 	}
 }
 
@@ -177,7 +178,7 @@ func (e *engine) claimLoop(ctx, work context.Context, disowned *orphans) error {
 			case <-e.room:
 			}
 		default:
-			timer.Reset(jitter(e.interval))
+			timer.Reset(e.untilProbe(jitter(e.interval)))
 			select {
 			case <-ctx.Done():
 			case <-e.wake:
@@ -234,93 +235,6 @@ func (e *engine) isIdle() bool {
 	return len(e.flights) == 0
 }
 
-// look claims what is due and hands it out. It returns how many rows it took.
-func (e *engine) look(work context.Context, disowned *orphans) (int, error) {
-	req := claimRequest{
-		take: e.take, name: e.name, lease: e.claimTimeout, deadline: e.claimStatement,
-	}
-	for i := range req.tokens {
-		token, err := newToken()
-		if err != nil {
-			return 0, err
-		}
-		req.tokens[i] = token
-	}
-	begun := time.Now() // before the statement, whose time starts the lease
-	e.mu.Lock()
-	req.limit = e.batch - len(e.ready)
-	if req.suspect = e.wantSuspect(begun); req.suspect {
-		req.own = e.tokens()
-	}
-	e.mu.Unlock()
-
-	rows, err := e.session.claim(work, req)
-	if err != nil {
-		if unknownOutcome(err) {
-			disowned.release(work, req.tokens)
-		}
-		return 0, err
-	}
-	e.answered("claim")
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if req.suspect {
-		e.suspectLook = begun.Add(e.interval)
-	}
-	for _, c := range rows {
-		e.admit(c, req, begun)
-	}
-	e.dispatch()
-	return len(rows), nil
-}
-
-// wantSuspect reports whether the next claim should look for a row whose lease
-// has expired. The caller holds mu.
-func (e *engine) wantSuspect(now time.Time) bool {
-	if e.suspectFlights > 0 || e.suspectsBlocked || now.Before(e.suspectsAfter) {
-		return false
-	}
-	return e.drain || !now.Before(e.suspectLook)
-}
-
-// tokens returns the tokens of all flights, each once. The caller holds mu.
-func (e *engine) tokens() []ID {
-	tokens := map[ID]bool{}
-	for _, f := range e.flights {
-		tokens[f.Token] = true
-	}
-	return slices.Collect(maps.Keys(tokens))
-}
-
-// admit takes a claimed row into the relay. The caller holds mu.
-func (e *engine) admit(c claimed, req claimRequest, begun time.Time) {
-	if old := e.flights[c.msg.ID]; old != nil { // its outcome is recorded, but the answer was lost
-		e.lose(old)
-	}
-	f := &flight{
-		lease: lease{ID: c.msg.ID, Token: req.tokens[c.kind]},
-		msg:   c.msg, kind: c.kind, due: c.due, ordered: c.msg.OrderKey != "",
-		until: begun.Add(e.claimTimeout),
-	}
-	e.flights[f.ID] = f
-	if f.isSuspect() {
-		e.suspectFlights++
-	}
-	if f.kind == claimExhausted {
-		const reason = "lease expired on the last attempt"
-		e.log.Error("outbox: parked, since whoever delivered it died or stalled each time", "topic", f.msg.Topic, "id", f.msg.ID, "attempts", f.msg.Attempts)
-		e.metrics.parked(f.msg.Topic)
-		e.finish(f.parked(reason))
-		return
-	}
-	if f.isSuspect() {
-		e.log.Info("outbox: taking over a message whose lease has ended", f.attrs("attempt", f.msg.Attempts)...)
-		e.ready = slices.Insert(e.ready, 0, f)
-		return
-	}
-	e.ready = append(e.ready, f)
-}
-
 // allStuck reports whether a stuck handler is in every slot. The caller holds
 // mu.
 func (e *engine) allStuck() bool { return e.stuck >= e.concurrency }
@@ -368,6 +282,9 @@ func (e *engine) end(f *flight) {
 		return
 	}
 	delete(e.flights, f.ID)
+	if f.probe != nil {
+		f.probe.probes--
+	}
 	if f.isSuspect() {
 		e.suspectFlights--
 		e.suspectLook = time.Time{} // there may be another

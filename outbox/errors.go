@@ -55,6 +55,35 @@ type permanentError struct{ err error }
 func (e *permanentError) Error() string { return e.err.Error() }
 func (e *permanentError) Unwrap() error { return e.err }
 
+// Unavailable marks err as an outage of the destination and no fault of this
+// message: a refused connection, a 503, a broker without a leader. The attempt is
+// not spent, and the relay pauses the topic instead of walking through its
+// backlog: it gives back what it has claimed of it and delivers one message at a
+// time, after 1 s, 2 s, 4 s and so on up to a minute, give or take 10 %, until a
+// handler returns anything else. Each relay does so for itself. Only a message
+// that has been answered so for longer than Relay.MaxOutage is parked.
+//
+// Use it where no message of the topic could get through. An error that may be
+// due to this message, a 500 for instance, is better returned as it is: after
+// MaxAttempts it is parked, and the others go on. A message that says
+// Unavailable again while others of its topic get through waits alone, twice as
+// long each time.
+//
+// A [RetryAfter] within says when to probe next, and a [Permanent] within parks
+// the message all the same. It is found through wrapping and errors.Join.
+// Unavailable(nil) is nil.
+func Unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &unavailableError{err: err}
+}
+
+type unavailableError struct{ err error }
+
+func (e *unavailableError) Error() string { return "destination unavailable: " + e.err.Error() }
+func (e *unavailableError) Unwrap() error { return e.err }
+
 // RetryAfter asks for the next attempt after d instead of the backoff, for
 // instance what a Retry-After header says. The attempt counts. The relay waits
 // at least 100 ms. A d of zero or less, such as a header that was missing, means

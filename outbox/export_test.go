@@ -4,4 +4,5 @@ package outbox
 var (
 	Backoff        = backoff
 	UnknownOutcome = unknownOutcome
+	ProbeWait      = probeWait
 )

@@ -22,6 +22,7 @@ type flight struct {
 	kind    claimKind
 	due     any
 	ordered bool
+	probe   *topicPause // that it is a probe of, or nil
 
 	state   flightState
 	until   time.Time // the lease is known to be live until then, on the monotonic clock
@@ -65,6 +66,16 @@ func (f *flight) retried(wait time.Duration, reason string) outcome {
 	return outcome{flight: f, verdict: verdict{
 		lease: f.lease, Status: StatusPending, Attempts: f.msg.Attempts, Wait: &micros, Reason: cleanReason(reason),
 	}}
+}
+
+// postponed says that the destination was down: the attempt is given back, and
+// the message is due after wait. A suspect is none any more, since its delivery
+// ended well enough.
+func (f *flight) postponed(wait time.Duration, reason string) outcome {
+	o := f.retried(wait, reason)
+	o.verdict.Attempts--
+	o.verdict.Down = true
+	return o
 }
 
 // released gives the row back as it was before the claim. A suspect stays one:

@@ -46,6 +46,10 @@ type Message struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	SentAt    time.Time
+
+	// UnavailableSince is when a handler first answered [Unavailable]. It is
+	// zero once a handler has returned anything else.
+	UnavailableSince time.Time
 }
 
 // Delivery is what a handler receives: the decoded payload and the row that it

@@ -24,6 +24,7 @@ func newRelayMetrics(relay string) relayMetrics {
 		"outbox.relay.failed":      "Failed attempts that will be tried again.",
 		"outbox.relay.parked":      "Messages parked as failed.",
 		"outbox.relay.leases_lost": "Leases that another relay took over.",
+		"outbox.relay.unavailable": "Deliveries whose destination was down.",
 		"outbox.relay.stuck":       "Deliveries whose handler ignored the end of its context.",
 	} {
 		if counter, err := meter.Int64Counter(name, metric.WithDescription(description)); err == nil {
@@ -46,8 +47,9 @@ func (m relayMetrics) add(name, topic string) {
 	counter.Add(context.Background(), 1, option)
 }
 
-func (m relayMetrics) sent(topic string)   { m.add("outbox.relay.sent", topic) }
-func (m relayMetrics) failed(topic string) { m.add("outbox.relay.failed", topic) }
-func (m relayMetrics) parked(topic string) { m.add("outbox.relay.parked", topic) }
-func (m relayMetrics) lost(topic string)   { m.add("outbox.relay.leases_lost", topic) }
-func (m relayMetrics) stuck(topic string)  { m.add("outbox.relay.stuck", topic) }
+func (m relayMetrics) sent(topic string)        { m.add("outbox.relay.sent", topic) }
+func (m relayMetrics) failed(topic string)      { m.add("outbox.relay.failed", topic) }
+func (m relayMetrics) parked(topic string)      { m.add("outbox.relay.parked", topic) }
+func (m relayMetrics) lost(topic string)        { m.add("outbox.relay.leases_lost", topic) }
+func (m relayMetrics) unavailable(topic string) { m.add("outbox.relay.unavailable", topic) }
+func (m relayMetrics) stuck(topic string)       { m.add("outbox.relay.stuck", topic) }

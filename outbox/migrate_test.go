@@ -139,7 +139,7 @@ func TestMigrationsOfOtherDialectsAreRefused(t *testing.T) {
 func TestValidateListsEachMissingPiece(t *testing.T) {
 	columns := []string{
 		"id", "topic", "key", "order_key", "version", "payload", "headers", "status", "attempts", "last_error",
-		"available_at", "claimed_at", "claimed_by", "claim_token", "created_at", "updated_at", "sent_at",
+		"available_at", "claimed_at", "claimed_by", "claim_token", "created_at", "updated_at", "sent_at", "unavailable_since",
 	}
 	indexes := []string{"key", "due", "leases", "order", "failed", "done"}
 	t.Run("columns", func(t *testing.T) {

@@ -78,7 +78,7 @@ func (s Store) Retry(ctx context.Context, f Filter) (int, error) {
 		return 0, err
 	}
 	n, err := s.change(ctx, f, []Status{StatusFailed}, []Status{StatusFailed, StatusDiscarded},
-		fmt.Sprintf("status = 'pending', attempts = 0, available_at = %s, updated_at = %s", d.now(), d.now()))
+		fmt.Sprintf("status = 'pending', attempts = 0, unavailable_since = NULL, available_at = %s, updated_at = %s", d.now(), d.now()))
 	if n > 0 && d.postgres {
 		_ = notifyRelays(s.DB.DB) // a relay would find them at its next look
 	}

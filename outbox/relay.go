@@ -72,6 +72,10 @@ type Relay struct {
 	// BaseBackoff. Default 30m, or BaseBackoff if that is longer.
 	MaxBackoff time.Duration
 
+	// MaxOutage is for how long a message may meet a destination that is down
+	// before it is parked as failed; see [Unavailable]. Default 24h.
+	MaxOutage time.Duration
+
 	// ClaimTimeout is the lease: how long a crash goes unnoticed. Leases are
 	// renewed from claim to recording, so it need not exceed the slowest
 	// delivery. From 100 ms to 24 h. Default 1m.

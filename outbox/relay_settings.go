@@ -43,6 +43,7 @@ type relaySettings struct {
 	interval                         time.Duration
 	batch, concurrency, maxAttempts  int
 	baseBackoff, maxBackoff          time.Duration
+	maxOutage                        time.Duration
 	claimTimeout                     time.Duration
 	deliverTimeout, shutdownTimeout  time.Duration
 	retention                        time.Duration
@@ -59,6 +60,7 @@ func (r *Relay) settings() (relaySettings, error) {
 		concurrency:     cmp.Or(r.Concurrency, 10),
 		maxAttempts:     cmp.Or(r.MaxAttempts, 12),
 		baseBackoff:     cmp.Or(r.BaseBackoff, 5*time.Second),
+		maxOutage:       cmp.Or(r.MaxOutage, 24*time.Hour),
 		claimTimeout:    cmp.Or(r.ClaimTimeout, time.Minute),
 		deliverTimeout:  cmp.Or(r.DeliverTimeout, time.Minute),
 		shutdownTimeout: cmp.Or(r.ShutdownTimeout, 15*time.Second),
@@ -116,6 +118,7 @@ func (s *relaySettings) checkNumbers() (errs []error) {
 	count("MaxAttempts", s.maxAttempts, maxMaxAttempts)
 	between("BaseBackoff", s.baseBackoff, time.Nanosecond, maxDuration)
 	between("MaxBackoff", s.maxBackoff, minBackoff, maxDuration)
+	between("MaxOutage", s.maxOutage, time.Nanosecond, maxDuration)
 	between("ClaimTimeout", s.claimTimeout, minClaimTimeout, maxClaimTimeout)
 	between("DeliverTimeout", s.deliverTimeout, time.Nanosecond, maxDuration)
 	between("ShutdownTimeout", s.shutdownTimeout, time.Nanosecond, maxDuration)

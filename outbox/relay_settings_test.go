@@ -43,11 +43,11 @@ func TestAbsurdSettingsAreListedInOneError(t *testing.T) {
 	}{
 		{"negative", func(r *outbox.Relay) {
 			r.Interval, r.BaseBackoff, r.MaxBackoff, r.ClaimTimeout = -1, -1, -1, -1
-			r.DeliverTimeout, r.ShutdownTimeout = -1, -1
+			r.DeliverTimeout, r.ShutdownTimeout, r.MaxOutage = -1, -1, -1
 			r.Batch, r.Concurrency, r.MaxAttempts = -1, -1, -1
 		}, []string{
 			"Interval is -1ns", "Batch is -1", "Concurrency is -1", "MaxAttempts is -1", "BaseBackoff is -1ns", "MaxBackoff is -1ns",
-			"ClaimTimeout is -1ns", "DeliverTimeout is -1ns", "ShutdownTimeout is -1ns",
+			"ClaimTimeout is -1ns", "DeliverTimeout is -1ns", "ShutdownTimeout is -1ns", "MaxOutage is -1ns",
 		}},
 		{"too small", func(r *outbox.Relay) {
 			r.Interval, r.MaxBackoff, r.ClaimTimeout = time.Microsecond, time.Millisecond, time.Millisecond

@@ -14,7 +14,7 @@ func (d sqlDialect) messageColumns(alias string) string {
 		alias + ".payload", alias + ".headers", alias + ".status", alias + ".attempts",
 		alias + ".last_error", alias + ".claimed_by",
 	}
-	for _, t := range []string{"available_at", "claimed_at", "created_at", "updated_at", "sent_at"} {
+	for _, t := range []string{"available_at", "claimed_at", "created_at", "updated_at", "sent_at", "unavailable_since"} {
 		columns = append(columns, d.micros(alias+"."+t))
 	}
 	return strings.Join(columns, ", ")
@@ -24,14 +24,14 @@ func (d sqlDialect) messageColumns(alias string) string {
 // after them.
 func scanMessage(rows *sql.Rows, extra ...any) (Message, error) {
 	var (
-		m                                                    Message
-		key, orderKey, headers, lastError, claimedBy         sql.NullString
-		payload, status                                      string
-		availableAt, claimedAt, createdAt, updatedAt, sentAt dbTime
+		m                                                          Message
+		key, orderKey, headers, lastError, claimedBy               sql.NullString
+		payload, status                                            string
+		availableAt, claimedAt, createdAt, updatedAt, sentAt, down dbTime
 	)
 	dest := append([]any{
 		&m.ID, &m.Topic, &key, &orderKey, &m.Version, &payload, &headers, &status, &m.Attempts,
-		&lastError, &claimedBy, &availableAt, &claimedAt, &createdAt, &updatedAt, &sentAt,
+		&lastError, &claimedBy, &availableAt, &claimedAt, &createdAt, &updatedAt, &sentAt, &down,
 	}, extra...)
 	if err := rows.Scan(dest...); err != nil {
 		return m, fmt.Errorf("outbox: read a message: %w", err)
@@ -39,7 +39,7 @@ func scanMessage(rows *sql.Rows, extra ...any) (Message, error) {
 	m.Key, m.OrderKey, m.LastError, m.ClaimedBy = key.String, orderKey.String, lastError.String, claimedBy.String
 	m.Payload, m.Status = json.RawMessage(payload), Status(status)
 	m.AvailableAt, m.ClaimedAt, m.CreatedAt = availableAt.Time, claimedAt.Time, createdAt.Time
-	m.UpdatedAt, m.SentAt = updatedAt.Time, sentAt.Time
+	m.UpdatedAt, m.SentAt, m.UnavailableSince = updatedAt.Time, sentAt.Time, down.Time
 	if headers.Valid {
 		if err := json.Unmarshal([]byte(headers.String), &m.Headers); err != nil {
 			// Enqueue writes an object of strings; whatever else stands there

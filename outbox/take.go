@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -9,8 +10,9 @@ import (
 // every topic that starts with a prefix.
 type takeSet struct {
 	listed      []takenTopic
-	prefix      string // where nothing is listed; of the alphabet of topic names
-	maxAttempts int    // where nothing is listed
+	prefix      string   // where nothing is listed; of the alphabet of topic names
+	except      []string // where nothing is listed: topics to leave out
+	maxAttempts int      // where nothing is listed
 }
 
 type takenTopic struct {
@@ -35,6 +37,27 @@ func newTakeSet(mux *Mux, prefix string, maxAttempts int) takeSet {
 			t.listed = append(t.listed, topic)
 		}
 	}
+	return t
+}
+
+// without is t less the topics that are left out, and whether anything is left.
+// Where nothing is listed they are named.
+func (t takeSet) without(out func(topic string) bool, names []string) (takeSet, bool) {
+	if len(t.listed) == 0 {
+		t.except = names
+		return t, true
+	}
+	t.listed = slices.DeleteFunc(slices.Clone(t.listed), func(l takenTopic) bool { return out(l.name) })
+	return t, len(t.listed) > 0
+}
+
+// only is the part of t that is chosen. Where nothing is listed it is named.
+func (t takeSet) only(chosen func(topic string) bool, name string) takeSet {
+	if len(t.listed) == 0 {
+		t.listed = []takenTopic{{name: name, version: anyVersion, maxAttempts: t.maxAttempts}}
+		return t
+	}
+	t.listed = slices.DeleteFunc(slices.Clone(t.listed), func(l takenTopic) bool { return !chosen(l.name) })
 	return t
 }
 
@@ -99,8 +122,17 @@ func (t takeSet) taken() string {
 	UNION ALL
 	SELECT (SELECT min(m.topic) FROM outbox_messages AS m WHERE m.status = 'pending' AND m.topic > hop.topic AND %s)
 	FROM hop WHERE hop.topic IS NOT NULL
-), take (topic, version, max_attempts) AS (SELECT topic, %d, %d FROM hop WHERE topic IS NOT NULL)`,
-		within, withPrefix("m.topic", t.prefix), anyVersion, t.maxAttempts)
+), take (topic, version, max_attempts) AS (SELECT topic, %d, %d FROM hop WHERE topic IS NOT NULL AND %s)`,
+		within, withPrefix("m.topic", t.prefix), anyVersion, t.maxAttempts, t.notExcepted("topic"))
+}
+
+// notExcepted is a condition on a topic column. It stands where few topics pass,
+// not where an index would walk through all rows of the excepted ones.
+func (t takeSet) notExcepted(column string) string {
+	if len(t.except) == 0 {
+		return "true"
+	}
+	return column + " NOT IN ('" + strings.Join(t.except, "', '") + "')"
 }
 
 // anyVersion is above every version that a column can hold.
@@ -109,7 +141,7 @@ const anyVersion = 1<<31 - 1
 // takes is a condition on the row m, for statements that look at few rows.
 func (t takeSet) takes() string {
 	if len(t.listed) == 0 {
-		return withPrefix("m.topic", t.prefix)
+		return withPrefix("m.topic", t.prefix) + " AND " + t.notExcepted("m.topic")
 	}
 	return "EXISTS (SELECT 1 FROM (VALUES " + t.values() + ") AS k WHERE k.column1 = m.topic AND m.version <= k.column2)"
 }

@@ -32,7 +32,7 @@ var pieces = struct {
 		"payload": "json", "headers": "json", "status": "text", "attempts": "integer", "last_error": "text",
 		"available_at": "timestamp with time zone", "claimed_at": "timestamp with time zone", "claimed_by": "text",
 		"claim_token": "uuid", "created_at": "timestamp with time zone", "updated_at": "timestamp with time zone",
-		"sent_at": "timestamp with time zone",
+		"sent_at": "timestamp with time zone", "unavailable_since": "timestamp with time zone",
 	},
 	constraints: []string{
 		"outbox_messages_pkey", "outbox_messages_status_check",

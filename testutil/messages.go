@@ -24,13 +24,13 @@ const readTimeout = 10 * time.Second
 // id.
 func readMessages(t testing.TB, q bun.IDB, names []string) ([]outbox.Message, error) {
 	columns := "id, topic, key, order_key, version, payload, headers, status, attempts, last_error," +
-		" available_at, claimed_at, claimed_by, created_at, updated_at, sent_at"
+		" available_at, claimed_at, claimed_by, created_at, updated_at, sent_at, unavailable_since"
 	if q.Dialect().Name() == dialect.PG {
 		// Text and numbers depend neither on the driver nor on the session's
 		// TimeZone.
 		columns = "id::text, topic, key, order_key, version, payload::text, headers::text, status, attempts, last_error, " +
 			micros("available_at") + ", " + micros("claimed_at") + ", claimed_by, " +
-			micros("created_at") + ", " + micros("updated_at") + ", " + micros("sent_at")
+			micros("created_at") + ", " + micros("updated_at") + ", " + micros("sent_at") + ", " + micros("unavailable_since")
 	}
 	var messages []outbox.Message
 	err := query(t, q, func(rows *sql.Rows) error {
@@ -47,18 +47,18 @@ func micros(column string) string {
 
 func scanMessage(rows *sql.Rows) (m outbox.Message, err error) {
 	var (
-		payload                                              string
-		key, orderKey, headers, lastError, claimedBy         sql.NullString
-		availableAt, claimedAt, createdAt, updatedAt, sentAt instant
+		payload                                                    string
+		key, orderKey, headers, lastError, claimedBy               sql.NullString
+		availableAt, claimedAt, createdAt, updatedAt, sentAt, down instant
 	)
 	if err := rows.Scan(&m.ID, &m.Topic, &key, &orderKey, &m.Version, &payload, &headers, &m.Status, &m.Attempts,
-		&lastError, &availableAt, &claimedAt, &claimedBy, &createdAt, &updatedAt, &sentAt); err != nil {
+		&lastError, &availableAt, &claimedAt, &claimedBy, &createdAt, &updatedAt, &sentAt, &down); err != nil {
 		return m, err
 	}
 	m.Payload = json.RawMessage(payload)
 	m.Key, m.OrderKey, m.LastError, m.ClaimedBy = key.String, orderKey.String, lastError.String, claimedBy.String
 	m.AvailableAt, m.ClaimedAt, m.CreatedAt = availableAt.Time, claimedAt.Time, createdAt.Time
-	m.UpdatedAt, m.SentAt = updatedAt.Time, sentAt.Time
+	m.UpdatedAt, m.SentAt, m.UnavailableSince = updatedAt.Time, sentAt.Time, down.Time
 	if headers.Valid {
 		if err := json.Unmarshal([]byte(headers.String), &m.Headers); err != nil {
 			return m, fmt.Errorf("headers of message %s: %w", m.ID, err)

@@ -55,10 +55,12 @@ func TestEveryColumn(t *testing.T) {
 		createdAt, wantCreated := at(3)
 		updatedAt, wantUpdated := at(4)
 		sentAt, wantSent := at(5)
+		downSince, wantDown := at(6)
 		insert(t, db, map[string]any{
 			"id": id(1), "key": "k", "order_key": "o", "version": 1, "payload": "[1]", "headers": `{"trace":"é"}`,
 			"status": "sent", "attempts": 3, "last_error": "refused", "available_at": availableAt,
 			"claimed_at": claimedAt, "claimed_by": "relay-1", "created_at": createdAt, "updated_at": updatedAt, "sent_at": sentAt,
+			"unavailable_since": downSince,
 		})
 		wantID, err := outbox.ParseID(id(1))
 		require.NoError(t, err)
@@ -66,7 +68,7 @@ func TestEveryColumn(t *testing.T) {
 			ID: wantID, Topic: "raw", Key: "k", OrderKey: "o", Version: 1, Payload: json.RawMessage("[1]"),
 			Headers: map[string]string{"trace": "é"}, Status: outbox.StatusSent, Attempts: 3, LastError: "refused",
 			AvailableAt: wantAvailable, ClaimedAt: wantClaimed, ClaimedBy: "relay-1",
-			CreatedAt: wantCreated, UpdatedAt: wantUpdated, SentAt: wantSent,
+			CreatedAt: wantCreated, UpdatedAt: wantUpdated, SentAt: wantSent, UnavailableSince: wantDown,
 		}
 		inTx(t, db, func(ctx context.Context, tx bun.Tx) {
 			if db.Dialect().Name() == dialect.PG {

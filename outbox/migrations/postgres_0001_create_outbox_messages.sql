@@ -19,6 +19,8 @@ CREATE TABLE IF NOT EXISTS outbox_messages (
     created_at   timestamptz NOT NULL DEFAULT statement_timestamp(),
     updated_at   timestamptz NOT NULL DEFAULT statement_timestamp(),
     sent_at      timestamptz,
+    -- When a handler first said that the destination is down; NULL once it is not.
+    unavailable_since timestamptz,
     CONSTRAINT outbox_messages_pkey PRIMARY KEY (id),
     CONSTRAINT outbox_messages_status_check
         CHECK (status IN ('pending', 'claimed', 'sent', 'failed', 'discarded')),

@@ -20,6 +20,8 @@ CREATE TABLE IF NOT EXISTS outbox_messages (
     created_at   TEXT    NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')),
     updated_at   TEXT    NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')),
     sent_at      TEXT,
+    -- When a handler first said that the destination is down; NULL once it is not.
+    unavailable_since TEXT,
     CONSTRAINT outbox_messages_pkey PRIMARY KEY (id),
     CONSTRAINT outbox_messages_status_check
         CHECK (status IN ('pending', 'claimed', 'sent', 'failed', 'discarded')),

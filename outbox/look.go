@@ -1,0 +1,124 @@
+package outbox
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// look claims what is due and hands it out. It returns how many rows it took.
+func (e *engine) look(work context.Context, disowned *orphans) (int, error) {
+	e.mu.Lock()
+	errands := e.errands(time.Now())
+	e.mu.Unlock()
+	taken := 0
+	for _, errand := range errands {
+		n, err := e.claim(work, disowned, errand)
+		if err != nil {
+			return taken, err
+		}
+		taken += n
+	}
+	return taken, nil
+}
+
+// claim runs one claim of a look.
+func (e *engine) claim(work context.Context, disowned *orphans, errand errand) (int, error) {
+	req := claimRequest{
+		take: errand.take, name: e.name, lease: e.claimTimeout, deadline: e.claimStatement,
+	}
+	for i := range req.tokens {
+		token, err := newToken()
+		if err != nil {
+			return 0, err
+		}
+		req.tokens[i] = token
+	}
+	begun := time.Now() // before the statement, whose time starts the lease
+	e.mu.Lock()
+	req.limit = max(e.batch-len(e.ready), 1)
+	req.suspect = e.maySuspect(begun)
+	if errand.probe != nil {
+		req.limit = 1
+	} else {
+		req.suspect = req.suspect && (e.drain || !begun.Before(e.suspectLook))
+	}
+	if req.suspect {
+		req.own = e.tokens()
+	}
+	e.mu.Unlock()
+
+	rows, err := e.session.claim(work, req)
+	if err != nil {
+		if unknownOutcome(err) {
+			disowned.release(work, req.tokens)
+		}
+		return 0, err
+	}
+	e.answered("claim")
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch p := errand.probe; {
+	case p != nil:
+		p.idle = len(rows) == 0
+	case req.suspect:
+		e.suspectLook = begun.Add(e.interval)
+	}
+	for _, c := range rows {
+		e.admit(c, req, begun, errand.probe)
+	}
+	e.dispatch()
+	return len(rows), nil
+}
+
+// maySuspect reports whether the next claim may look for a row whose lease has
+// expired. The caller holds mu.
+func (e *engine) maySuspect(now time.Time) bool {
+	return e.suspectFlights == 0 && !e.suspectsBlocked && !now.Before(e.suspectsAfter)
+}
+
+// tokens returns the tokens of all flights, each once. The caller holds mu.
+func (e *engine) tokens() []ID {
+	tokens := map[ID]bool{}
+	for _, f := range e.flights {
+		tokens[f.Token] = true
+	}
+	return slices.Collect(maps.Keys(tokens))
+}
+
+// admit takes a claimed row into the relay. The caller holds mu.
+func (e *engine) admit(c claimed, req claimRequest, begun time.Time, probe *topicPause) {
+	if old := e.flights[c.msg.ID]; old != nil { // its outcome is recorded, but the answer was lost
+		e.lose(old)
+	}
+	f := &flight{
+		lease: lease{ID: c.msg.ID, Token: req.tokens[c.kind]},
+		msg:   c.msg, kind: c.kind, due: c.due, ordered: c.msg.OrderKey != "",
+		until: begun.Add(e.claimTimeout), probe: probe,
+	}
+	e.flights[f.ID] = f
+	if probe != nil {
+		probe.probes++
+	}
+	if f.isSuspect() {
+		e.suspectFlights++
+	}
+	if f.kind == claimExhausted {
+		const reason = "lease expired on the last attempt"
+		e.log.Error("outbox: parked, since whoever delivered it died or stalled each time", "topic", f.msg.Topic, "id", f.msg.ID, "attempts", f.msg.Attempts)
+		e.metrics.parked(f.msg.Topic)
+		e.finish(f.parked(reason))
+		return
+	}
+	if e.isPaused(f) {
+		e.release(f)
+		return
+	}
+	if f.isSuspect() {
+		e.log.Info("outbox: taking over a message whose lease has ended", f.attrs("attempt", f.msg.Attempts)...)
+		e.ready = slices.Insert(e.ready, 0, f)
+		return
+	}
+	e.ready = append(e.ready, f)
+}

@@ -50,6 +50,8 @@ type claimed struct {
 	msg  Message
 	kind claimKind
 	due  any // its previous available_at, as the database gave it
+
+	unreadable error // a row of another hand, which must not stop the others
 }
 
 // claim takes due rows, oldest first, and at most one suspect.
@@ -147,10 +149,7 @@ RETURNING %s, picked.kind, %s`,
 	err := s.query(ctx, req.deadline, func(rows *sql.Rows) error {
 		var c claimed
 		var due dbTime
-		var err error
-		if c.msg, err = scanMessage(rows, &c.kind, &due); err != nil {
-			return err
-		}
+		c.msg, c.unreadable = scanMessage(rows, &c.kind, &due)
 		c.due = due.raw
 		out = append(out, c)
 		return nil
@@ -215,11 +214,8 @@ RETURNING %s`,
 	var out []claimed
 	err = s.query(ctx, req.deadline, func(rows *sql.Rows) error {
 		m, err := scanMessage(rows)
-		if err != nil {
-			return err
-		}
 		c := found[m.ID.String()]
-		out = append(out, claimed{msg: m, kind: c.Kind, due: c.Due})
+		out = append(out, claimed{msg: m, kind: c.Kind, due: c.Due, unreadable: err})
 		return nil
 	}, query, req.name, req.tokens[claimDue].String(), req.tokens[claimSuspect].String(), req.tokens[claimExhausted].String(),
 		req.lease.Microseconds(), record(picked))

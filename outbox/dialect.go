@@ -37,7 +37,7 @@ func (d sqlDialect) nowPlus(micros string) string {
 // SQLite; dbTime scans both.
 func (d sqlDialect) micros(column string) string {
 	if d.postgres {
-		return "(extract(epoch FROM " + column + ") * 1000000)::bigint"
+		return "CASE WHEN isfinite(" + column + ") THEN (extract(epoch FROM " + column + ") * 1000000)::bigint END"
 	}
 	return column
 }
@@ -111,8 +111,9 @@ func (d sqlDialect) instant(t time.Time) string {
 	return t.Format(layout)
 }
 
-// dbTime scans what micros reads; NULL is the zero time. It keeps the raw value
-// so that a time can be written back exactly.
+// dbTime scans what micros reads; NULL is the zero time, and so is what another
+// hand has written and is no time. It keeps the raw value so that a time can be
+// written back exactly.
 type dbTime struct {
 	time.Time
 	raw any
@@ -128,15 +129,18 @@ func (t *dbTime) Scan(src any) error {
 		t.Time = time.UnixMicro(v).UTC()
 		return nil
 	case []byte:
-		return t.parse(string(v))
+		t.parse(string(v))
+		return nil
 	case string:
-		return t.parse(v)
+		t.parse(v)
+		return nil
 	}
 	return fmt.Errorf("outbox: cannot read a time from %T", src)
 }
 
-func (t *dbTime) parse(text string) (err error) {
+func (t *dbTime) parse(text string) {
 	t.raw = text
-	t.Time, err = time.Parse(sqliteTime, text)
-	return err
+	if parsed, err := time.Parse(sqliteTime, text); err == nil {
+		t.Time = parsed
+	}
 }

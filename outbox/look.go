@@ -66,6 +66,10 @@ func (e *engine) claim(work context.Context, disowned *orphans, errand errand) (
 		e.suspectLook = begun.Add(e.interval)
 	}
 	for _, c := range rows {
+		if c.unreadable != nil {
+			e.log.Error("outbox: a row cannot be read, so it is not delivered; repair it or delete it", "id", c.msg.ID, "error", c.unreadable)
+			continue
+		}
 		e.admit(c, req, begun, errand.probe)
 	}
 	e.dispatch()

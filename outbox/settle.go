@@ -123,25 +123,32 @@ func (s session) holdings(ctx context.Context, timeout time.Duration, ids []ID) 
 	return out, err
 }
 
-// releaseTokens gives up a claim of which it is not known whether it was
+// releaseTokens gives up claims of which it is not known whether they were
 // committed: due rows become pending again with their attempt back, suspects
 // stay suspects. When the rows had been due is not known here, so they are due
 // as of the claim. It returns how many rows are left, since somebody has locked
 // them.
-func (s session) releaseTokens(ctx context.Context, timeout time.Duration, tokens [3]ID) (left int, err error) {
-	due, suspect, exhausted := s.uuid("'"+tokens[claimDue].String()+"'"), s.uuid("'"+tokens[claimSuspect].String()+"'"),
-		s.uuid("'"+tokens[claimExhausted].String()+"'")
-	held := fmt.Sprintf("status = 'claimed' AND available_at > %s AND claim_token IN (%s, %s, %s)", s.now(), due, suspect, exhausted)
+func (s session) releaseTokens(ctx context.Context, timeout time.Duration, claims ...[3]ID) (left int, err error) {
+	of := func(kinds ...claimKind) string {
+		var list []string
+		for _, tokens := range claims {
+			for _, kind := range kinds {
+				list = append(list, s.uuid("'"+tokens[kind].String()+"'"))
+			}
+		}
+		return "claim_token IN (" + strings.Join(list, ", ") + ")"
+	}
+	held := fmt.Sprintf("status = 'claimed' AND available_at > %s AND %s", s.now(), of(claimDue, claimSuspect, claimExhausted))
 	where := held
 	if s.postgres {
 		where = "id = ANY (ARRAY(SELECT id FROM outbox_messages WHERE " + held + " ORDER BY id FOR NO KEY UPDATE SKIP LOCKED))"
 	}
 	_, err = s.exec(ctx, timeout, fmt.Sprintf(`UPDATE outbox_messages
-SET status = CASE claim_token WHEN %[1]s THEN 'pending' ELSE 'claimed' END,
-	attempts = attempts - CASE claim_token WHEN %[2]s THEN 0 ELSE 1 END,
-	claim_token = CASE claim_token WHEN %[1]s THEN NULL ELSE claim_token END,
+SET status = CASE WHEN %[1]s THEN 'pending' ELSE 'claimed' END,
+	attempts = attempts - CASE WHEN %[2]s THEN 0 ELSE 1 END,
+	claim_token = CASE WHEN %[1]s THEN NULL ELSE claim_token END,
 	available_at = claimed_at, updated_at = %[3]s
-WHERE %[4]s`, due, exhausted, s.now(), where))
+WHERE %[4]s`, of(claimDue), of(claimExhausted), s.now(), where))
 	if err != nil || !s.postgres {
 		return 0, err
 	}

@@ -61,7 +61,11 @@ func (s Store) Stats(ctx context.Context) (Stats, error) {
 }
 
 func (s session) topicStats(ctx context.Context, where string, args ...any) ([]TopicStats, error) {
-	due := "min(CASE WHEN m.status IN ('pending', 'claimed') AND m.available_at <= " + s.now() + " THEN m.available_at END)"
+	since := "m.available_at"
+	if s.postgres {
+		since = "greatest(m.available_at, timestamptz 'epoch')" // nothing can be subtracted from -infinity
+	}
+	due := "min(CASE WHEN m.status IN ('pending', 'claimed') AND m.available_at <= " + s.now() + " THEN " + since + " END)"
 	age := "CAST((julianday('now') - julianday(" + due + ")) * 86400000000 AS INTEGER)"
 	if s.postgres {
 		age = s.micros("statement_timestamp() - " + due)

@@ -287,3 +287,22 @@ func TestOutageOfADestinationIsProbedWithASuspectAlone(t *testing.T) {
 		eventually(t, func() bool { return f.count(t, outbox.StatusSent) == 2 }, "both are sent")
 	})
 }
+
+// However many deliveries meet an outage at once, it is one: the next probe is
+// not put off by each.
+func TestOutageOfADestinationThatManyMeetAtOnceIsOne(t *testing.T) {
+	onEvery(t, func(t *testing.T, f *fixture) {
+		var all sync.WaitGroup
+		all.Add(10)
+		ids := f.enqueue(t, plainTopic, numbers(10))
+		drain(t, f.relay(handling(func(context.Context, outbox.Delivery[order]) error {
+			all.Done()
+			all.Wait()
+			return outbox.Unavailable(errDown)
+		})))
+		for _, id := range ids {
+			m := f.get(t, id)
+			require.LessOrEqual(t, m.AvailableAt.Sub(m.UpdatedAt), 1100*time.Millisecond)
+		}
+	})
+}

@@ -306,3 +306,56 @@ func TestOutageOfADestinationThatManyMeetAtOnceIsOne(t *testing.T) {
 		}
 	})
 }
+
+// The next probe waits for the outcome of this one, however long it takes.
+func TestOutageOfADestinationIsProbedByOneMessageAtATime(t *testing.T) {
+	onEvery(t, func(t *testing.T, f *fixture) {
+		hold, begun := make(gate), make(chan struct{}, 10)
+		var calls atomic.Int64
+		mux := handling(func(context.Context, outbox.Delivery[order]) error {
+			if calls.Add(1) > 1 {
+				note(begun, struct{}{})
+				hold.pass(t)
+			}
+			return outbox.Unavailable(outbox.RetryAfter(100*time.Millisecond, errDown))
+		})
+		otherTopic := topics.New[order]("others", nil)
+		outbox.Handle(mux, otherTopic, acknowledge)
+		r := f.relay(mux)
+		r.Concurrency, r.Batch = 3, 1
+		f.enqueue(t, plainTopic, numbers(5))
+		start(t, r)
+		receive(t, begun, "a probe")
+		for i := range 3 {
+			id := f.enqueue(t, otherTopic, []string{fmt.Sprint(i)})[0]
+			eventually(t, func() bool { return f.get(t, id).Status == outbox.StatusSent }, "another look")
+		}
+		require.EqualValues(t, 2, calls.Load(), "no second probe beside the first")
+		hold.open()
+		receive(t, begun, "the next probe")
+	})
+}
+
+// A drain that goes on for another topic's sake does not probe either.
+func TestDrainDoesNotProbe(t *testing.T) {
+	onEvery(t, func(t *testing.T, f *fixture) {
+		var calls atomic.Int64
+		mux := handling(func(context.Context, outbox.Delivery[order]) error {
+			calls.Add(1)
+			return outbox.Unavailable(outbox.RetryAfter(100*time.Millisecond, errDown))
+		})
+		down := f.enqueue(t, plainTopic, []string{"down"})[0]
+		slowTopic := topics.New[order]("slow", nil)
+		outbox.Handle(mux, slowTopic, func(context.Context, outbox.Delivery[order]) error {
+			eventually(t, func() bool { return !f.get(t, down).UnavailableSince.IsZero() }, "the outage is met")
+			eventually(t, func() bool {
+				stats, err := f.store.Stats(t.Context())
+				return err == nil && stats.OldestDue() > 100*time.Millisecond
+			}, "the message is due again")
+			return nil
+		})
+		f.enqueue(t, slowTopic, []string{"slow"})
+		require.Equal(t, 1, drain(t, f.relay(mux)))
+		require.EqualValues(t, 1, calls.Load())
+	})
+}

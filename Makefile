@@ -7,11 +7,12 @@ MODULES := $(dir $(shell find . -name go.mod -not -path '*/testdata/*'))
 # ./... leaves out directories that begin with a dot.
 HIDDEN  := $(patsubst %/,./%,$(dir $(wildcard .ci/*/main.go)))
 COUNT   ?= 1
+FUZZTIME ?= 10s
 
 # in_modules runs a command in the directory of every module.
 in_modules = @set -e; for dir in $(MODULES); do (set -x; cd $$dir; $(1)); done
 
-.PHONY: help test lint generate verify bench
+.PHONY: help test lint generate verify bench fuzz
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\): *## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r t about; do printf '%-10s %s\n' "$$t" "$$about"; done
@@ -37,3 +38,8 @@ verify: ## check that generated code, go.mod and go.sum are up to date
 
 bench: ## run the benchmarks of the runtime COUNT times, for benchstat
 	go test -run='^$$' -bench=. -benchmem -count=$(COUNT) ./topics/... ./outbox/...
+
+fuzz: ## run every fuzz target for FUZZTIME, one after another
+	@list=$$(go test -list='^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
+	echo "$$list" | awk '/^Fuzz/ {t = t " " $$1} /^ok/ {n = split(t, a); for (i = 1; i <= n; i++) print $$2, a[i]; t = ""}' | \
+	while read -r pkg target; do (set -x; go test -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=20x $$pkg </dev/null) || exit; done

@@ -92,12 +92,16 @@ func (f *flight) Message() Message { return f.msg }
 // Kind is how the row came to be claimed, as an index of the tokens.
 func (f *flight) Kind() int { return int(f.kind) }
 
-// Sent, Parked, Retried and Released are the outcomes of a flight.
+// Sent, Parked, Retried, Unavailable and Released are the outcomes of a flight.
 func (f *flight) Sent() Outcome                { return f.sent() }
 func (f *flight) Parked(reason string) Outcome { return f.parked(reason) }
 func (f *flight) Released() Outcome            { return f.released() }
 func (f *flight) Retried(wait time.Duration, reason string) Outcome {
 	return f.retried(wait, reason)
+}
+
+func (f *flight) Unavailable(wait time.Duration, reason string) Outcome {
+	return f.postponed(wait, reason)
 }
 
 // Next is the token of a row that stays claimed, or zero.

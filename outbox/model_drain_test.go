@@ -200,6 +200,8 @@ func (m *modelMachine) drained(t *rapid.T, r *modelRelay, s *modelScript) (deliv
 		was := row.modelCells
 		row.ClaimedBy, row.claimedAt, row.updated, row.due = r.name, modelNow(), modelNow(), modelNow()
 		row.Token = outbox.ID{}
+		down := row.down
+		row.down = modelTime{} // whatever a handler returns here
 		if was.Status == outbox.StatusClaimed && was.Attempts >= r.most(row.Topic) {
 			row.Status, row.LastError = outbox.StatusFailed, "lease expired on the last attempt"
 			continue
@@ -230,6 +232,6 @@ func (m *modelMachine) drained(t *rapid.T, r *modelRelay, s *modelScript) (deliv
 			continue
 		}
 		row.Status, row.Attempts, row.ClaimedBy, row.due = outbox.StatusClaimed, row.Attempts+1, "the thief", modelIn(modelLease)
-		row.Token = s.thieves[row.ID]
+		row.Token, row.down = s.thieves[row.ID], down
 	}
 }

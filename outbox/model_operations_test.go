@@ -72,7 +72,7 @@ func (m *modelMachine) retry(t *rapid.T) {
 	require.NoError(t, err)
 	require.Equal(t, len(rows), n, "Retry(%+v)", f)
 	for _, r := range rows {
-		r.Status, r.Attempts, r.due, r.updated = outbox.StatusPending, 0, modelNow(), modelNow()
+		r.Status, r.Attempts, r.due, r.updated, r.down = outbox.StatusPending, 0, modelNow(), modelNow(), modelTime{}
 	}
 }
 
@@ -172,7 +172,7 @@ func (r *modelRow) requireIs(t *rapid.T, got outbox.Message) {
 		LastError: modelText(got.LastError), ClaimedBy: modelText(got.ClaimedBy), Token: r.Token,
 	})
 	require.True(t, got.AvailableAt.Equal(r.due.at) && got.ClaimedAt.Equal(r.claimedAt.at) && got.CreatedAt.Equal(r.created.at) &&
-		got.UpdatedAt.Equal(r.updated.at) && got.SentAt.Equal(r.sent.at), "times of row %d: %+v", r.serial, got)
+		got.UpdatedAt.Equal(r.updated.at) && got.SentAt.Equal(r.sent.at) && got.UnavailableSince.Equal(r.down.at), "times of row %d: %+v", r.serial, got)
 }
 
 // modelGroup is what Stats groups by.

@@ -17,7 +17,7 @@ var modelReasons = []string{"boom", "it's 100% over", `\_ NULL`, ""}
 // modelOutcome is what becomes of a delivery.
 type modelOutcome struct {
 	flight *modelFlight
-	what   string // sent, retried, parked or released
+	what   string // sent, retried, parked, released or unavailable
 	reason string
 	next   outbox.ID // the token of a suspect that is released
 }
@@ -35,7 +35,7 @@ func (o modelOutcome) status() outbox.Status {
 }
 
 func (o modelOutcome) attempts() int {
-	if o.what == "released" && o.flight.Kind() != modelWasExhausted {
+	if o.what == "unavailable" || o.what == "released" && o.flight.Kind() != modelWasExhausted {
 		return o.flight.Message().Attempts - 1
 	}
 	return o.flight.Message().Attempts
@@ -43,7 +43,7 @@ func (o modelOutcome) attempts() int {
 
 // drawOutcome draws what becomes of a delivery, as the engine may judge.
 func (m *modelMachine) drawOutcome(t *rapid.T, f *modelFlight) (modelOutcome, outbox.Outcome) {
-	choice := []string{"sent", "sent", "retried", "parked", "released"}
+	choice := []string{"sent", "sent", "retried", "parked", "released", "unavailable"}
 	if f.Kind() == modelWasExhausted {
 		choice = []string{"parked", "released"}
 	}
@@ -59,6 +59,8 @@ func (m *modelMachine) drawOutcome(t *rapid.T, f *modelFlight) (modelOutcome, ou
 		return o, f.Retried(time.Hour, o.reason)
 	case "parked":
 		return o, f.Parked(o.reason)
+	case "unavailable":
+		return o, f.Unavailable(time.Hour, o.reason)
 	}
 	released := f.Released()
 	o.next = released.Next()
@@ -108,14 +110,21 @@ func (o modelOutcome) apply(row *modelRow) {
 	row.Status, row.Attempts, row.Token = o.status(), o.attempts(), o.next
 	row.due, row.updated = modelNow(), modelNow()
 	switch o.what {
-	case "sent":
-		row.sent = modelNow()
-		return
 	case "released":
 		row.due = modelTime{at: o.flight.due}
 		return
-	case "retried":
+	case "unavailable":
 		row.due = modelIn(time.Hour)
+		if row.down == (modelTime{}) {
+			row.down = modelNow()
+		}
+	case "sent":
+		row.sent, row.down = modelNow(), modelTime{}
+		return
+	case "retried":
+		row.due, row.down = modelIn(time.Hour), modelTime{}
+	default:
+		row.down = modelTime{}
 	}
 	if o.reason != "" {
 		row.LastError = o.reason

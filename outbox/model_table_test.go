@@ -67,8 +67,8 @@ type modelCells struct {
 // modelRow is a row as it must be.
 type modelRow struct {
 	modelCells
-	serial                                 int
-	due, claimedAt, created, updated, sent modelTime
+	serial                                       int
+	due, claimedAt, created, updated, sent, down modelTime
 }
 
 func modelText(s string) string { return cmp.Or(s, "-") }
@@ -134,7 +134,7 @@ func modelOldestFirst(rows []*modelRow) []*modelRow {
 // modelStored is a row as it is.
 type modelStored struct {
 	modelCells
-	due, claimedAt, created, updated, sent time.Time
+	due, claimedAt, created, updated, sent, down time.Time
 }
 
 // readTable reads the whole table and the clock in one statement.
@@ -151,7 +151,7 @@ func (m *modelMachine) readTable(t *rapid.T) (clock time.Time, stored []modelSto
 	for _, column := range []string{"id", "topic", "key", "order_key", "version", "payload", "headers", "status", "attempts", "last_error", "claimed_by", "claim_token"} {
 		columns = append(columns, "coalesce(CAST(m."+column+" AS text), '-')")
 	}
-	for _, column := range []string{"available_at", "claimed_at", "created_at", "updated_at", "sent_at"} {
+	for _, column := range []string{"available_at", "claimed_at", "created_at", "updated_at", "sent_at", "unavailable_since"} {
 		columns = append(columns, instant("m."+column))
 	}
 	rows, err := m.db.DB.QueryContext(context.Background(), "SELECT "+instant("c.clock")+", "+strings.Join(columns, ", ")+
@@ -160,9 +160,9 @@ func (m *modelMachine) readTable(t *rapid.T) (clock time.Time, stored []modelSto
 	defer func() { require.NoError(t, rows.Close()) }()
 	for rows.Next() {
 		var r modelStored
-		var at, id, version, status, attempts, token, due, claimedAt, created, updated, sent string
+		var at, id, version, status, attempts, token, due, claimedAt, created, updated, sent, down string
 		require.NoError(t, rows.Scan(&at, &id, &r.Topic, &r.Key, &r.OrderKey, &version, &r.Payload, &r.Headers, &status, &attempts,
-			&r.LastError, &r.ClaimedBy, &token, &due, &claimedAt, &created, &updated, &sent))
+			&r.LastError, &r.ClaimedBy, &token, &due, &claimedAt, &created, &updated, &sent, &down))
 		clock = m.parseTime(t, at)
 		if id == "-" {
 			continue // the table is empty
@@ -170,7 +170,7 @@ func (m *modelMachine) readTable(t *rapid.T) (clock time.Time, stored []modelSto
 		r.ID, r.Token = modelID(t, id), modelID(t, token)
 		r.Version, r.Attempts, r.Status = modelInt(t, version), modelInt(t, attempts), outbox.Status(status)
 		r.due, r.claimedAt, r.created = m.parseTime(t, due), m.parseTime(t, claimedAt), m.parseTime(t, created)
-		r.updated, r.sent = m.parseTime(t, updated), m.parseTime(t, sent)
+		r.updated, r.sent, r.down = m.parseTime(t, updated), m.parseTime(t, sent), m.parseTime(t, down)
 		stored = append(stored, r)
 	}
 	require.NoError(t, rows.Err())
@@ -225,6 +225,7 @@ func (m *modelMachine) check(t *rapid.T) {
 			{"created_at", &want.created, got.created},
 			{"updated_at", &want.updated, got.updated},
 			{"sent_at", &want.sent, got.sent},
+			{"unavailable_since", &want.down, got.down},
 		} {
 			if err := column.want.meet(column.got, clock); err != nil {
 				require.NoError(t, err, "row %d, %s: %s", want.serial, want.Status, column.name)

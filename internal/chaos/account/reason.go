@@ -1,0 +1,134 @@
+package account
+
+import (
+	"fmt"
+	"time"
+)
+
+// onItsWay is how long after the death of a relay its request may still reach
+// the receiver, which shares two cores with everybody else.
+const onItsWay = time.Second
+
+// evidence is a Run, sorted for questions about one delivery.
+type evidence struct {
+	lease     time.Duration
+	processes map[string]Process
+	returns   map[delivery]Return
+	losses    map[loss]bool
+	faults    []Fault
+}
+
+type (
+	delivery struct {
+		id    string
+		claim int64
+	}
+	loss struct{ id, process string }
+)
+
+func newEvidence(r *Run) *evidence {
+	e := &evidence{
+		lease: r.Lease, processes: map[string]Process{}, returns: map[delivery]Return{},
+		losses: map[loss]bool{}, faults: r.Faults,
+	}
+	for _, p := range r.Processes {
+		e.processes[p.Name] = p
+	}
+	for _, ret := range r.Returns {
+		e.returns[delivery{ret.ID, ret.Claim}] = ret
+	}
+	for _, l := range r.Losses {
+		e.losses[loss{l.ID, l.Process}] = true
+	}
+	return e
+}
+
+// reason says why the outcome of a delivery that took effect was not recorded as
+// sent, or fails with what is known.
+func (e *evidence) reason(q Request, c *claim) (Reason, error) {
+	p, known := e.processes[q.Process]
+	ret, returned := e.returns[delivery{q.ID, q.Claim}]
+	switch {
+	case !known:
+		return "", fmt.Errorf("there was no process %q", q.Process)
+	case len(c.effects) > 1:
+		return "", fmt.Errorf("%d effects under one claim of %q", len(c.effects), q.Process)
+	case !c.takenOver():
+		return e.reasonOfRecorded(c, ret, returned)
+	case p.Killed && p.End <= c.endOr(p.End):
+		if q.At > p.End+onItsWay {
+			return "", fmt.Errorf("the effect came %v after %q was killed", q.At-p.End, p.Name)
+		}
+		return ReasonKilled, nil
+	}
+
+	// It ran on and could neither renew its lease nor record.
+	from, to := c.leaseEndAt-e.lease, c.end
+	if !c.ended {
+		return "", fmt.Errorf("%q holds it still", c.by)
+	}
+	fault, found := e.faultOf(p, from, to)
+	if !found {
+		return "", fmt.Errorf("%q lost its lease, renewed last at %v and taken over by %q at %v, and nothing had been done to it", p.Name, from, c.by2, to)
+	}
+	ranOn := p.End > c.end
+	learnt := e.losses[loss{q.ID, p.Name}] || returned && ret.Cause == CauseLeaseLost
+	if ranOn && !p.Killed && !learnt {
+		return "", fmt.Errorf("%q lost its lease at %v (%s) and never said so", p.Name, c.end, fault.Kind)
+	}
+	if !ranOn && p.Error == "" {
+		return "", fmt.Errorf("%q stopped cleanly at %v and left it claimed", p.Name, p.End)
+	}
+	if fault.Kind.ofDatabase() && returned && ret.Error == "" && ret.At <= c.end {
+		return ReasonSettle, nil
+	}
+	return ReasonLeaseLost, nil
+}
+
+// reasonOfRecorded is that of a delivery whose outcome was recorded as something
+// else than sent: its handler must have returned an error because its context
+// had ended.
+func (e *evidence) reasonOfRecorded(c *claim, ret Return, returned bool) (Reason, error) {
+	switch {
+	case c.to == "sent":
+		return "", fmt.Errorf("%q recorded it as sent at %v", c.by, c.end)
+	case !returned:
+		return "", fmt.Errorf("%q recorded it as %s at %v, and its handler had not returned", c.by, c.to, c.end)
+	case ret.Error == "":
+		return "", fmt.Errorf("the handler of %q returned nil at %v, and the row became %s at %v", c.by, ret.At, c.to, c.end)
+	}
+	switch ret.Cause {
+	case CauseDeadline:
+		return ReasonTimedOut, nil
+	case CauseShutdown:
+		return ReasonCancelled, nil
+	case CauseLeaseLost:
+		return ReasonLeaseLost, nil
+	}
+	return "", fmt.Errorf("the handler of %q returned %q at %v, and its context had not ended", c.by, ret.Error, ret.At)
+}
+
+func (c *claim) endOr(t time.Duration) time.Duration {
+	if c.ended {
+		return c.end
+	}
+	return t
+}
+
+// faultOf returns a fault that kept a process from renewing between from and to.
+func (e *evidence) faultOf(p Process, from, to time.Duration) (found Fault, ok bool) {
+	for _, f := range e.faults {
+		if f.End < from || f.Begin > to || f.Slot != "" && f.Slot != p.Slot || f.Process != "" && f.Process != p.Name {
+			continue
+		}
+		switch {
+		case f.Kind == Stop:
+			return f, true
+		case f.Kind.ofDatabase():
+			found, ok = f, true
+		case f.Kind == Stall && !ok:
+			found, ok = f, true
+		}
+	}
+	return found, ok
+}

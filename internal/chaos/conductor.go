@@ -168,6 +168,8 @@ func (c *conductor) conclude(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
+	_ = c.db.Close() // its connections are those of before the last restart
+	c.db = c.connect("conductor")
 	drained := c.clock.now()
 	if err := c.drain(ctx); err != nil {
 		return false, err

@@ -2,6 +2,7 @@ package account
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -71,10 +72,12 @@ type waiting struct {
 	due time.Duration // the earliest of this row and those delivered later
 }
 
+const never = time.Duration(math.MaxInt64)
+
 // held is a claim that was taken over.
 type held struct {
 	from, to  time.Duration
-	delivered time.Duration // when the row reached the receiver again
+	delivered time.Duration // when the row reached the receiver again, or never
 	by        string        // which relay brought it
 }
 
@@ -122,9 +125,11 @@ func newMeter(r *Run) *meter {
 		if c.From != "claimed" {
 			continue
 		}
+		h := held{from: began[delivery{c.ID, c.OldClaim}], to: c.At, by: c.NewBy, delivered: never}
 		if q, ok := arrived[delivery{c.ID, c.NewClaim}]; ok {
-			m.held[c.OldBy] = append(m.held[c.OldBy], held{began[delivery{c.ID, c.OldClaim}], c.At, q.At, c.NewBy})
+			h.delivered = q.At
 		}
+		m.held[c.OldBy] = append(m.held[c.OldBy], h)
 	}
 	return m
 }
@@ -170,11 +175,11 @@ func (m *meter) measure(kind Kind, measure Measure) Recovery {
 }
 
 // disturbed reports whether a fault other than number i kept the database from
-// relays, or the machine from all, between from and to. The death of one relay
-// is no disturbance: the others are there to go on.
+// all relays, or the machine from everybody, between from and to. What hits one
+// relay is no disturbance: the others are there to go on.
 func (m *meter) disturbed(i int, from, to time.Duration) bool {
 	for k, f := range m.run.Faults {
-		if k != i && f.Begin < to && f.End > from && (f.Kind.ofDatabase() && f.Kind != Hold || f.Kind == Stall) {
+		if k != i && f.Slot == "" && f.Kind != Hold && f.Begin < to && f.End > from {
 			return true
 		}
 	}
@@ -217,24 +222,21 @@ func struck(f Fault, process string) bool {
 // suspect is the first row that the relay held when f struck it and that another
 // one brought.
 func (m *meter) suspect(f Fault) (from, took time.Duration, disturbed, ok bool) {
-	at := time.Duration(-1)
-	for _, h := range m.held[f.Process] {
-		if h.from > f.Begin || h.to <= f.Begin {
-			continue
-		}
-		if at < 0 || h.delivered < at {
-			at = h.delivered
-		}
-	}
-	if at < 0 {
-		return f.Begin, 0, false, false
-	}
-	// Whoever took one over may have died of the next fault.
+	at := never
+	var rows []held
 	for _, h := range m.held[f.Process] {
 		if h.from <= f.Begin && h.to > f.Begin {
-			for _, t := range m.hurt[h.by] {
-				disturbed = disturbed || t > f.Begin && t < at
-			}
+			rows = append(rows, h)
+			at = min(at, h.delivered)
+		}
+	}
+	if at == never {
+		return f.Begin, 0, false, false
+	}
+	// Whoever took one over earlier may have died of the next fault.
+	for _, h := range rows {
+		for _, t := range m.hurt[h.by] {
+			disturbed = disturbed || t > h.to && t < at
 		}
 	}
 	return f.Begin, at - f.Begin, disturbed, true
@@ -255,8 +257,7 @@ func (m *meter) itself(f Fault, from time.Duration) (_, took time.Duration, dist
 		}
 		took, ok = max(took, arrivals[i].at-from), true
 		for _, other := range m.run.Faults {
-			disturbed = disturbed || other != f && other.Slot == slot && other.Begin < arrivals[i].at && other.End >= from &&
-				(other.Kind == Kill || other.Kind == Stop || other.Kind == Deploy)
+			disturbed = disturbed || other != f && other.Slot == slot && other.Begin < arrivals[i].at && other.End >= from
 		}
 	}
 	return from, took, disturbed, ok

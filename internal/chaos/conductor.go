@@ -59,7 +59,7 @@ func conduct(ctx context.Context, s settings) (ok bool, err error) {
 		}
 	}
 
-	c := &conductor{settings: s, clock: clock{realTime()}, run: account.Run{Lease: claimTimeout, MaxAttempts: maxAttempts}, shifts: map[time.Duration]int{}}
+	c := &conductor{settings: s, clock: clock{realTime()}, run: account.Run{Lease: claimTimeout, Longest: deliverTimeout + shutdownTimeout, MaxAttempts: maxAttempts}, shifts: map[time.Duration]int{}}
 	ctx, cancel := context.WithTimeout(ctx, s.deadline)
 	defer cancel()
 	// Should even the tidying up hang: the server and the children notice the end
@@ -137,7 +137,9 @@ func (c *conductor) hear(child *child, l line) {
 	case eventReturn:
 		c.run.Returns = append(c.run.Returns, account.Return{ID: l.ID, Process: child.Name, Claim: l.Claim, At: at, Error: l.Error, Cause: l.Cause})
 	case eventLeaseLost:
-		c.run.Losses = append(c.run.Losses, account.Loss{ID: l.ID, Process: child.Name, At: at})
+		c.run.Losses = append(c.run.Losses, account.Report{ID: l.ID, Process: child.Name, At: at})
+	case eventStuck:
+		c.run.Stuck = append(c.run.Stuck, account.Report{ID: l.ID, Process: child.Name, At: at})
 	case eventCommitted:
 		c.run.Committed = append(c.run.Committed, l.IDs...)
 		c.committed.Add(int64(len(l.IDs)))

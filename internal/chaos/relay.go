@@ -79,6 +79,7 @@ const (
 	eventWithdrawn = "chaos: withdrawn"
 	eventUnknown   = "chaos: unknown" // whether it was committed
 	eventLeaseLost = "outbox: lease lost; another relay may deliver this message too"
+	eventStuck     = "outbox: a handler is stuck: it ignores its context and keeps its slot"
 )
 
 // line is what the conductor reads of a line that a child writes.

@@ -63,7 +63,7 @@ func (c *conductor) report(drained time.Duration) (bool, error) {
 func missed(r result) (aims []string) {
 	for _, rec := range r.Recoveries {
 		if rec.Missed() {
-			aims = append(aims, fmt.Sprintf("%s after a %s: %v instead of %v", rec.Measure, rec.Kind, rounded(rec.Worst), rec.Aim))
+			aims = append(aims, fmt.Sprintf("%s after the %s at %v: %v instead of %v", rec.Measure, rec.Kind, rec.WorstAt, rounded(rec.Worst), rec.Aim))
 		}
 	}
 	if limit := concurrency + settleBatch; r.PerKill > limit {

@@ -23,7 +23,7 @@ const lease = 2 * time.Second
 // clean is a run in which relay a delivers one message, and nothing happens.
 func clean() account.Run {
 	return account.Run{
-		Lease: lease, MaxAttempts: 30,
+		Lease: lease, Longest: 3 * time.Second, MaxAttempts: 30,
 		Rows:     []account.Row{{ID: "m", Business: "b", Status: "sent", Attempts: 1}},
 		Business: []account.Business{{ID: "b", Messages: 1}},
 		Changes: []account.Change{
@@ -99,6 +99,13 @@ func retried(cause account.Cause) account.Run {
 	return r
 }
 
+// stuck makes relay a give its first delivery up at some time.
+func stuck(r *account.Run, at time.Duration) {
+	r.Changes[1].At, r.Changes[2].At, r.Changes[3].At = at, at+100*ms, at+200*ms
+	r.Returns[0].At, r.Returns[0].Error, r.Requests[1].At = at, "", at+150*ms
+	r.Stuck = []account.Report{{ID: "m", Process: "a", At: at}}
+}
+
 func TestCleanRun(t *testing.T) {
 	t.Parallel()
 	v := account.Judge(clean())
@@ -115,7 +122,7 @@ func TestReasons(t *testing.T) {
 	fault := func(kind account.Kind, slot string, begin, end time.Duration) account.Fault {
 		return account.Fault{Kind: kind, Slot: slot, Begin: begin, End: end}
 	}
-	lost := account.Loss{ID: "m", Process: "a", At: 3200 * ms}
+	lost := account.Report{ID: "m", Process: "a", At: 3200 * ms}
 	returned := account.Return{ID: "m", Process: "a", Claim: firstClaim, At: 115 * ms}
 	tests := []struct {
 		name   string
@@ -151,7 +158,7 @@ func TestReasons(t *testing.T) {
 		}, ""},
 		{"stopped", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{{Kind: account.Stop, Slot: "one", Process: "a", Begin: 500 * ms, End: 3500 * ms}}
-			r.Losses = []account.Loss{lost}
+			r.Losses = []account.Report{lost}
 		}, account.ReasonLeaseLost},
 		{"stopped, and never learnt it", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{{Kind: account.Stop, Slot: "one", Process: "a", Begin: 500 * ms, End: 3500 * ms}}
@@ -162,37 +169,37 @@ func TestReasons(t *testing.T) {
 		}, account.ReasonLeaseLost},
 		{"another was stopped", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{{Kind: account.Stop, Slot: "two", Process: "b", Begin: 500 * ms, End: 2500 * ms}}
-			r.Losses = []account.Loss{lost}
+			r.Losses = []account.Report{lost}
 		}, ""},
 		{"a predecessor was stopped", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{{Kind: account.Stop, Slot: "one", Process: "a-before", Begin: 500 * ms, End: 3500 * ms}}
-			r.Losses = []account.Loss{lost}
+			r.Losses = []account.Report{lost}
 		}, ""},
 		{"the server was away while it delivered", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{fault(account.Crash, "", 1200*ms, 2500*ms)}
-			r.Losses = []account.Loss{lost}
+			r.Losses = []account.Report{lost}
 		}, account.ReasonLeaseLost},
 		{"the server was away while it recorded", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{fault(account.Crash, "", 1200*ms, 2500*ms)}
-			r.Losses, r.Returns = []account.Loss{lost}, append(r.Returns, returned)
+			r.Losses, r.Returns = []account.Report{lost}, append(r.Returns, returned)
 		}, account.ReasonSettle},
 		{"its connections were cut", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{fault(account.Blackhole, "one", 1200*ms, 2500*ms)}
-			r.Losses = []account.Loss{lost}
+			r.Losses = []account.Report{lost}
 		}, account.ReasonLeaseLost},
 		{"those of another were cut", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{fault(account.Blackhole, "two", 1200*ms, 2500*ms)}
-			r.Losses = []account.Loss{lost}
+			r.Losses = []account.Report{lost}
 		}, ""},
 		{"the server was away before the last renewal", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{fault(account.Crash, "", 200*ms, 900*ms)}
-			r.Losses = []account.Loss{lost}
+			r.Losses = []account.Report{lost}
 		}, ""},
 		{"the machine stood still", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{fault(account.Stall, "", 1200*ms, 3500*ms)}
-			r.Losses = []account.Loss{lost}
+			r.Losses = []account.Report{lost}
 		}, account.ReasonLeaseLost},
-		{"nothing had happened", taken(), func(r *account.Run) { r.Losses = []account.Loss{lost} }, ""},
+		{"nothing had happened", taken(), func(r *account.Run) { r.Losses = []account.Report{lost} }, ""},
 		{"stopped cleanly without recording", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{fault(account.Crash, "", 1200*ms, 2500*ms)}
 			r.Processes[0].End = 2600 * ms
@@ -202,6 +209,18 @@ func TestReasons(t *testing.T) {
 			r.Processes[0].End, r.Processes[0].Error = 2600*ms, "1 outcomes could not be recorded"
 			r.Returns = append(r.Returns, returned)
 		}, account.ReasonSettle},
+		{"given up when it went on after a stop", retried(""), func(r *account.Run) {
+			stuck(r, 3500*ms)
+			r.Faults = []account.Fault{{Kind: account.Stop, Slot: "one", Process: "a", Begin: 500 * ms, End: 3450 * ms}}
+		}, account.ReasonTimedOut},
+		{"given up too early", retried(""), func(r *account.Run) {
+			stuck(r, 2500*ms)
+			r.Faults = []account.Fault{{Kind: account.Stop, Slot: "one", Process: "a", Begin: 500 * ms, End: 2450 * ms}}
+		}, ""},
+		{"given up although nothing had stopped it", retried(""), func(r *account.Run) {
+			stuck(r, 3500*ms)
+			r.Faults = []account.Fault{fault(account.Crash, "", 500*ms, 3450*ms)}
+		}, ""},
 		{"twice under one claim", clean(), func(r *account.Run) {
 			r.Requests = append(r.Requests, effect("a", firstClaim, 1, 112*ms))
 		}, ""},

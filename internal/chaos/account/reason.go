@@ -12,9 +12,11 @@ const onItsWay = time.Second
 // evidence is a Run, sorted for questions about one delivery.
 type evidence struct {
 	lease     time.Duration
+	longest   time.Duration
 	processes map[string]Process
 	returns   map[delivery]Return
-	losses    map[loss]bool
+	losses    map[report]bool
+	stuck     map[report]bool
 	faults    []Fault
 }
 
@@ -23,13 +25,13 @@ type (
 		id    string
 		claim int64
 	}
-	loss struct{ id, process string }
+	report struct{ id, process string }
 )
 
 func newEvidence(r *Run) *evidence {
 	e := &evidence{
-		lease: r.Lease, processes: map[string]Process{}, returns: map[delivery]Return{},
-		losses: map[loss]bool{}, faults: r.Faults,
+		lease: r.Lease, longest: r.Longest, processes: map[string]Process{}, returns: map[delivery]Return{},
+		losses: map[report]bool{}, stuck: map[report]bool{}, faults: r.Faults,
 	}
 	for _, p := range r.Processes {
 		e.processes[p.Name] = p
@@ -38,7 +40,10 @@ func newEvidence(r *Run) *evidence {
 		e.returns[delivery{ret.ID, ret.Claim}] = ret
 	}
 	for _, l := range r.Losses {
-		e.losses[loss{l.ID, l.Process}] = true
+		e.losses[report{l.ID, l.Process}] = true
+	}
+	for _, s := range r.Stuck {
+		e.stuck[report{s.ID, s.Process}] = true
 	}
 	return e
 }
@@ -54,7 +59,7 @@ func (e *evidence) reason(q Request, c *claim) (Reason, error) {
 	case len(c.effects) > 1:
 		return "", fmt.Errorf("%d effects under one claim of %q", len(c.effects), q.Process)
 	case !c.takenOver():
-		return e.reasonOfRecorded(c, ret, returned)
+		return e.reasonOfRecorded(q, c, p, ret, returned)
 	case p.Killed && p.End <= c.endOr(p.End):
 		if q.At > p.End+onItsWay {
 			return "", fmt.Errorf("the effect came %v after %q was killed", q.At-p.End, p.Name)
@@ -72,7 +77,7 @@ func (e *evidence) reason(q Request, c *claim) (Reason, error) {
 		return "", fmt.Errorf("%q lost its lease, renewed last at %v and taken over by %q at %v, and nothing had been done to it", p.Name, from, c.by2, to)
 	}
 	ranOn := p.End > c.end
-	learnt := e.losses[loss{q.ID, p.Name}] || returned && ret.Cause == CauseLeaseLost
+	learnt := e.losses[report{q.ID, p.Name}] || returned && ret.Cause == CauseLeaseLost
 	if ranOn && !p.Killed && !learnt {
 		return "", fmt.Errorf("%q lost its lease at %v (%s) and never said so", p.Name, c.end, fault.Kind)
 	}
@@ -87,8 +92,16 @@ func (e *evidence) reason(q Request, c *claim) (Reason, error) {
 
 // reasonOfRecorded is that of a delivery whose outcome was recorded as something
 // else than sent: its handler must have returned an error because its context
-// had ended.
-func (e *evidence) reasonOfRecorded(c *claim, ret Return, returned bool) (Reason, error) {
+// had ended, or the relay has given it up, which with these handlers takes a
+// process that stood still.
+func (e *evidence) reasonOfRecorded(q Request, c *claim, p Process, ret Return, returned bool) (Reason, error) {
+	if e.stuck[report{q.ID, p.Name}] && c.to != "sent" {
+		stood, found := e.faultOf(p, q.At, c.end)
+		if found && (stood.Kind == Stop || stood.Kind == Stall) && c.end-c.at >= e.longest {
+			return ReasonTimedOut, nil
+		}
+		return "", fmt.Errorf("%q gave it up at %v, after %v", p.Name, c.end, c.end-c.at)
+	}
 	switch {
 	case c.to == "sent":
 		return "", fmt.Errorf("%q recorded it as sent at %v", c.by, c.end)

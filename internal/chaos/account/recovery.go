@@ -30,6 +30,7 @@ type Recovery struct {
 	Undisturbed    int           `json:"undisturbed"`
 	Median         time.Duration `json:"median_ns"`
 	Worst          time.Duration `json:"worst_ns"`
+	WorstAt        time.Duration `json:"worst_at_ns"` // when its fault began
 	WorstDisturbed time.Duration `json:"worst_disturbed_ns"`
 	Aim            time.Duration `json:"aim_ns,omitempty"` // 0 for none
 }
@@ -166,10 +167,13 @@ func (m *meter) measure(kind Kind, measure Measure) Recovery {
 			continue
 		}
 		clear = append(clear, took)
+		if took > rec.Worst {
+			rec.Worst, rec.WorstAt = took, f.Begin
+		}
 	}
 	slices.Sort(clear)
 	if rec.Undisturbed = len(clear); len(clear) > 0 {
-		rec.Median, rec.Worst = clear[len(clear)/2], clear[len(clear)-1]
+		rec.Median = clear[len(clear)/2]
 	}
 	return rec
 }

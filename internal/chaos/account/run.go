@@ -11,13 +11,15 @@ import "time"
 // Run is everything that is known of a run once it is over.
 type Run struct {
 	Lease       time.Duration // ClaimTimeout
+	Longest     time.Duration // after which a handler that has not returned is stuck
 	MaxAttempts int
 
 	Rows      []Row      // outbox_messages
 	Changes   []Change   // in the order in which they happened to a row
 	Requests  []Request  // in the order in which the receiver saw them
 	Returns   []Return   // of handlers
-	Losses    []Loss     // leases that a relay reports as lost
+	Losses    []Report   // leases that a relay says it has lost
+	Stuck     []Report   // deliveries that a relay says it has given up, their handlers still running
 	Processes []Process  // relays
 	Faults    []Fault    // what was done to them
 	Business  []Business // rows that a message was enqueued for
@@ -81,8 +83,8 @@ const (
 	CauseLeaseLost Cause = "lease lost"
 )
 
-// Loss is a lease that a relay reports as lost.
-type Loss struct {
+// Report is what a relay says of a message.
+type Report struct {
 	ID, Process string
 	At          time.Duration
 }

@@ -11,7 +11,7 @@ COUNT   ?= 1
 # in_modules runs a command in the directory of every module.
 in_modules = @set -e; for dir in $(MODULES); do (set -x; cd $$dir; $(1)); done
 
-.PHONY: help test lint generate verify bench
+.PHONY: help test lint generate verify bench chaos
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\): *## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r t about; do printf '%-10s %s\n' "$$t" "$$about"; done
@@ -37,3 +37,6 @@ verify: ## check that generated code, go.mod and go.sum are up to date
 
 bench: ## run the benchmarks of the runtime COUNT times, for benchstat
 	go test -run='^$$' -bench=. -benchmem -count=$(COUNT) ./topics/... ./outbox/...
+
+chaos: ## kill, stop and cut off relays for 15 minutes, with CHAOS=flags of internal/chaos
+	cd internal/chaos && go run . $(CHAOS)

@@ -50,7 +50,8 @@ type child struct {
 	slot     string
 	cmd      *exec.Cmd
 	lifeline io.Closer
-	ready    chan line
+	ready    chan struct{} // closed when it handles signals; hello can be read then
+	hello    line
 	ended    chan struct{}
 
 	// To be read once it has ended.
@@ -68,7 +69,7 @@ func (n *nursery) spawn(program, role, slot string, t task, env ...string) (*chi
 	if err != nil {
 		return nil, err
 	}
-	c := &child{task: t, slot: slot, ready: make(chan line, 1), ended: make(chan struct{})}
+	c := &child{task: t, slot: slot, ready: make(chan struct{}), ended: make(chan struct{})}
 	c.cmd = exec.Command(program, role)
 	c.cmd.Env = append(append(os.Environ(), env...), roleVar+"="+string(text))
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -111,7 +112,8 @@ func (n *nursery) listen(c *child, stdout io.Reader) {
 		var l line
 		if json.Unmarshal(lines.Bytes(), &l) == nil { // the last one may be torn
 			if l.Message == eventReady {
-				c.ready <- l
+				c.hello = l
+				close(c.ready)
 			}
 			n.heard(c, l)
 		}
@@ -139,9 +141,14 @@ func (c *child) kill() error {
 	return err
 }
 
-// stop asks the process to end and waits for that, at most for d. Then it kills
-// it, which is an error.
+// stop asks the process to end, once it can be asked, and waits for that, at
+// most for d. Then it kills it, which is an error.
 func (c *child) stop(d time.Duration) error {
+	select {
+	case <-c.ready:
+	case <-c.ended:
+	case <-time.After(d):
+	}
 	c.mu.Lock()
 	c.asked = true
 	c.mu.Unlock()

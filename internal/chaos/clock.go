@@ -66,6 +66,17 @@ var chaosShift = func() (n int64) {
 `
 )
 
+// readNow returns the path and the text of the time.go of this Go.
+func readNow(ctx context.Context) (path, source string, err error) {
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return "", "", err
+	}
+	path = filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
+	text, err := os.ReadFile(path)
+	return path, string(text), err
+}
+
 // shiftNow returns time.go with a Now that adds chaosShift.
 func shiftNow(source string) (string, error) {
 	const imports = "import (\n"
@@ -79,16 +90,11 @@ func shiftNow(source string) (string, error) {
 // buildShifted builds this program with a wall clock that can be shifted, in
 // dir, and returns its path.
 func buildShifted(ctx context.Context, dir string) (string, error) {
-	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	original, source, err := readNow(ctx)
 	if err != nil {
 		return "", fmt.Errorf("find the source of Go: %w", err)
 	}
-	original := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
-	source, err := os.ReadFile(original)
-	if err != nil {
-		return "", err
-	}
-	changed, err := shiftNow(string(source))
+	changed, err := shiftNow(source)
 	if err != nil {
 		return "", err
 	}

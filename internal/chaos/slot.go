@@ -51,8 +51,8 @@ func (s *slot) begin(ctx context.Context) error {
 	// Not waited for, or a slow start would hold up the schedule.
 	go func() {
 		select {
-		case l := <-c.ready:
-			s.conductor.checkClock(c, l.Shift, shift)
+		case <-c.ready:
+			s.conductor.checkClock(c, c.hello.Shift, shift)
 		case <-c.ended:
 		case <-ctx.Done():
 		}

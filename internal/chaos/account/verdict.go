@@ -27,12 +27,12 @@ type Wrong string
 
 // The kinds of violation.
 const (
-	Lost        Wrong = "lost"                      // committed, and never delivered
-	Uncommitted Wrong = "delivered uncommitted"     // delivered, and not in the table
-	Unexplained Wrong = "duplicated without reason" //
-	OutOfOrder  Wrong = "out of order"              // within an ordering key
-	Unfinished  Wrong = "unfinished"                // pending or claimed after everything was drained
-	ParkedWrong Wrong = "parked without reason"     //
+	Lost        Wrong = "lost"                  // committed, and never delivered
+	Uncommitted Wrong = "delivered uncommitted" // delivered, and not in the table
+	Unexplained Wrong = "duplicated without reason"
+	OutOfOrder  Wrong = "out of order" // within an ordering key
+	Unfinished  Wrong = "unfinished"   // pending or claimed after everything was drained
+	ParkedWrong Wrong = "parked without reason"
 	Torn        Wrong = "business row and messages differ"
 	Unclaimed   Wrong = "delivered without a claim"
 	Early       Wrong = "recorded as sent before it was delivered"

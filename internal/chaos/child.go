@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -81,32 +82,38 @@ func (n *nursery) spawn(program, role, slot string, t task, env ...string) (*chi
 	if err != nil {
 		return nil, err
 	}
-	var sink io.Writer = io.Discard
-	if n.logs != "" {
-		file, err := os.Create(filepath.Join(n.logs, t.Name+".log"))
-		if err != nil {
-			return nil, err
-		}
-		sink = file
+	log, err := os.Create(cmp.Or(n.logPath(t.Name), os.DevNull))
+	if err != nil {
+		return nil, err
 	}
 	started := make(chan error)
 	n.start <- func() { started <- c.cmd.Start() }
 	c.begin = n.clock.now()
 	if err := <-started; err != nil {
+		_ = log.Close()
 		return nil, fmt.Errorf("start %s: %w", t.Name, err)
 	}
 	n.mu.Lock()
 	n.children = append(n.children, c)
 	n.mu.Unlock()
-	go n.listen(c, io.TeeReader(stdout, sink))
+	go n.listen(c, stdout, log)
 	return c, nil
+}
+
+// logPath is where to keep what a child writes, "" for nowhere.
+func (n *nursery) logPath(name string) string {
+	if n.logs == "" {
+		return ""
+	}
+	return filepath.Join(n.logs, name+".log")
 }
 
 // listen reads what c writes, to the end: what a killed process had written is
 // still there.
-func (n *nursery) listen(c *child, stdout io.Reader) {
+func (n *nursery) listen(c *child, stdout io.Reader, log io.WriteCloser) {
 	defer close(c.ended)
-	lines := bufio.NewScanner(stdout)
+	defer func() { _ = log.Close() }()
+	lines := bufio.NewScanner(io.TeeReader(stdout, log))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var l line

@@ -30,6 +30,7 @@ type receiver struct {
 	requests []account.Request
 	seen     map[string]int // requests by message
 	inFlight map[string]int // by process
+	hanging  map[string]int // likewise, those that wait for their caller to give up
 }
 
 func newReceiver(c clock) (*receiver, error) {
@@ -37,7 +38,7 @@ func newReceiver(c clock) (*receiver, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &receiver{clock: c, url: "http://" + l.Addr().String() + "/", seen: map[string]int{}, inFlight: map[string]int{}}
+	r := &receiver{clock: c, url: "http://" + l.Addr().String() + "/", seen: map[string]int{}, inFlight: map[string]int{}, hanging: map[string]int{}}
 	r.server = &http.Server{Handler: r}
 	go func() { _ = r.server.Serve(l) }()
 	return r, nil
@@ -59,13 +60,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Lock()
 	first := r.seen[d.ID] == 0
 	r.seen[d.ID]++
-	r.inFlight[d.Process]++
 	r.mu.Unlock()
-	defer func() {
-		r.mu.Lock()
-		r.inFlight[d.Process]--
-		r.mu.Unlock()
-	}()
+	defer r.count(r.inFlight, d.Process)()
 
 	before, after := pauses(d)
 	gone := req.Context().Done()
@@ -80,6 +76,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	case d.Plan == planHang && first:
 		r.record(d, true)
+		defer r.count(r.hanging, d.Process)()
 		wait(gone, patience)
 		return
 	case d.Plan == planLate && first:
@@ -93,6 +90,18 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.record(d, true)
 	wait(nil, after)
 	_, _ = fmt.Fprintln(w, "ok")
+}
+
+// count adds one for a process until the returned function is called.
+func (r *receiver) count(n map[string]int, process string) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n[process]++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		n[process]--
+	}
 }
 
 // pauses are before and after the effect of a delivery, up to 30 ms each.
@@ -123,9 +132,19 @@ func (r *receiver) record(d delivery, effect bool) {
 
 // busy waits until a process has so many deliveries in flight, at most for d.
 func (r *receiver) busy(ctx context.Context, process string, n int, d time.Duration) {
+	r.await(ctx, r.inFlight, process, n, d)
+}
+
+// stuck waits until a process waits for an answer that does not come, at most for
+// d.
+func (r *receiver) stuck(ctx context.Context, process string, d time.Duration) {
+	r.await(ctx, r.hanging, process, 1, d)
+}
+
+func (r *receiver) await(ctx context.Context, count map[string]int, process string, n int, d time.Duration) {
 	for deadline := time.Now().Add(d); ctx.Err() == nil && time.Now().Before(deadline); wait(ctx.Done(), 2*time.Millisecond) {
 		r.mu.Lock()
-		found := r.inFlight[process]
+		found := count[process]
 		r.mu.Unlock()
 		if found >= n {
 			return

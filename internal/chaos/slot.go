@@ -91,9 +91,11 @@ func (s *slot) stop(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// deploy asks the process to stop and starts the next.
+// deploy asks the process to stop, if it can be while a delivery takes longer than
+// a shutdown waits, and starts the next.
 func (s *slot) deploy(ctx context.Context) error {
 	c := s.current()
+	s.conductor.receiver.stuck(ctx, c.Name, 3*time.Second)
 	f := account.Fault{Kind: account.Deploy, Slot: s.name, Process: c.Name, Begin: s.conductor.clock.now()}
 	err := c.stop(20 * time.Second)
 	f.End = s.conductor.clock.now()

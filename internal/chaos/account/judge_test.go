@@ -243,6 +243,15 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+func TestTwiceUnderTheClaimOfADeadRelay(t *testing.T) {
+	t.Parallel()
+	r := taken()
+	r.Processes[0] = account.Process{Name: "a", Slot: "one", End: 500 * ms, Killed: true}
+	r.Requests = append([]account.Request{effect("a", firstClaim, 1, 109*ms)}, r.Requests...)
+	v := account.Judge(r)
+	require.Equal(t, map[account.Wrong]int{account.Unexplained: 2}, v.Wrong, "death explains one effect")
+}
+
 func TestDuplicatesOfOneKill(t *testing.T) {
 	t.Parallel()
 	r := taken()

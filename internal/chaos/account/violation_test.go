@@ -166,4 +166,10 @@ func TestOrder(t *testing.T) {
 	other := rows(200*ms, 400*ms, 300*ms)
 	other.Rows[2].OrderKey = "another"
 	require.True(t, account.Judge(other).OK(), "keys do not wait for each other")
+
+	none := rows(200*ms, 400*ms, 300*ms)
+	for i := range none.Rows {
+		none.Rows[i].OrderKey = ""
+	}
+	require.True(t, account.Judge(none).OK(), "what has no key has no order")
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/typedoutbox/typedoutbox/internal/chaos/account"
 )
 
-// The settings of the relays. The lease is short, since every kill costs one.
+// The settings of the relays. The lease is short, since every kill costs one, and
+// shorter than a delivery may take: without renewals that would show.
 const (
 	claimTimeout    = 2500 * time.Millisecond
 	interval        = 200 * time.Millisecond
-	deliverTimeout  = 2 * time.Second
+	deliverTimeout  = 3500 * time.Millisecond
 	shutdownTimeout = time.Second
 	baseBackoff     = 200 * time.Millisecond
 	maxBackoff      = time.Second

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -107,7 +108,7 @@ func (c *conductor) fault(ctx context.Context, rng *rand.Rand, kind account.Kind
 	case account.Exhaust:
 		err = c.exhaust(ctx, between(rng, time.Second, 4*time.Second), c.relays[rng.IntN(len(c.relays))])
 	case account.Hold:
-		err = c.hold(ctx, between(rng, 5*time.Second, 10*time.Second))
+		f.IDs, err = c.hold(ctx, between(rng, 5*time.Second, 10*time.Second))
 	case account.Lock:
 		err = c.lock(ctx, between(rng, time.Second, 4*time.Second))
 	}
@@ -199,21 +200,19 @@ func (c *conductor) exhaust(ctx context.Context, d time.Duration, victim *slot) 
 	return nil
 }
 
-// hold keeps an old snapshot and a lock on some rows, as a forgotten psql does.
-func (c *conductor) hold(ctx context.Context, d time.Duration) error {
+// hold keeps an old snapshot and a lock on some rows, as a forgotten psql does. It
+// returns the ids of those rows.
+func (c *conductor) hold(ctx context.Context, d time.Duration) (ids []string, err error) {
+	ids = []string{}
 	db := c.connect("hold")
 	defer func() { _ = db.Close() }()
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return unavailable(err)
-	}
-	_, err = tx.ExecContext(ctx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM chaos_business;
-		SELECT id FROM outbox_messages WHERE status IN ('pending', 'claimed') ORDER BY random() LIMIT 3 FOR UPDATE SKIP LOCKED`)
-	if err == nil {
+	err = db.RunInTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead}, func(ctx context.Context, tx bun.Tx) error {
+		err := tx.NewRaw(`SELECT id FROM outbox_messages WHERE status IN ('pending', 'claimed') ORDER BY random()
+			LIMIT 3 FOR UPDATE SKIP LOCKED`).Scan(ctx, &ids)
 		wait(ctx.Done(), d)
-	}
-	_ = tx.Rollback()
-	return unavailable(err)
+		return err
+	})
+	return ids, unavailable(err)
 }
 
 // lock locks the table as an ALTER does.

@@ -226,6 +226,6 @@ func (j *judge) processes() {
 
 // excused reports whether a fault kept a relay from a clean stop.
 func (j *judge) excused(p Process) bool {
-	_, found := j.evidence.faultOf(p, p.End-5*j.run.Lease, p.End)
+	_, found := j.evidence.faultOf("", p, p.End-5*j.run.Lease, p.End)
 	return found
 }

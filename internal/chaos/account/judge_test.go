@@ -195,6 +195,18 @@ func TestReasons(t *testing.T) {
 			r.Faults = []account.Fault{fault(account.Crash, "", 200*ms, 900*ms)}
 			r.Losses = []account.Report{lost}
 		}, ""},
+		{"its row was locked", taken(), func(r *account.Run) {
+			r.Faults = []account.Fault{{Kind: account.Hold, Begin: 1200 * ms, End: 2900 * ms, IDs: []string{"l", "m"}}}
+			r.Losses, r.Returns = []account.Report{lost}, append(r.Returns, returned)
+		}, account.ReasonSettle},
+		{"another row was locked", taken(), func(r *account.Run) {
+			r.Faults = []account.Fault{{Kind: account.Hold, Begin: 1200 * ms, End: 2900 * ms, IDs: []string{"l"}}}
+			r.Losses, r.Returns = []account.Report{lost}, append(r.Returns, returned)
+		}, ""},
+		{"no row was locked", taken(), func(r *account.Run) {
+			r.Faults = []account.Fault{{Kind: account.Hold, Begin: 1200 * ms, End: 2900 * ms, IDs: []string{}}}
+			r.Losses = []account.Report{lost}
+		}, ""},
 		{"the machine stood still", taken(), func(r *account.Run) {
 			r.Faults = []account.Fault{fault(account.Stall, "", 1200*ms, 3500*ms)}
 			r.Losses = []account.Report{lost}

@@ -2,6 +2,7 @@ package account
 
 import (
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -72,7 +73,7 @@ func (e *evidence) reason(q Request, c *claim) (Reason, error) {
 	if !c.ended {
 		return "", fmt.Errorf("%q holds it still", c.by)
 	}
-	fault, found := e.faultOf(p, from, to)
+	fault, found := e.faultOf(q.ID, p, from, to)
 	if !found {
 		return "", fmt.Errorf("%q lost its lease, renewed last at %v and taken over by %q at %v, and nothing had been done to it", p.Name, from, c.by2, to)
 	}
@@ -96,7 +97,7 @@ func (e *evidence) reason(q Request, c *claim) (Reason, error) {
 // process that stood still.
 func (e *evidence) reasonOfRecorded(q Request, c *claim, p Process, ret Return, returned bool) (Reason, error) {
 	if e.stuck[report{q.ID, p.Name}] && c.to != "sent" {
-		stood, found := e.faultOf(p, q.At, c.end)
+		stood, found := e.faultOf(q.ID, p, q.At, c.end)
 		if found && (stood.Kind == Stop || stood.Kind == Stall) && c.end-c.at >= e.longest {
 			return ReasonTimedOut, nil
 		}
@@ -128,10 +129,14 @@ func (c *claim) endOr(t time.Duration) time.Duration {
 	return t
 }
 
-// faultOf returns a fault that kept a process from renewing between from and to.
-func (e *evidence) faultOf(p Process, from, to time.Duration) (found Fault, ok bool) {
+// faultOf returns a fault that kept a process from renewing the lease of a message
+// between from and to.
+func (e *evidence) faultOf(id string, p Process, from, to time.Duration) (found Fault, ok bool) {
 	for _, f := range e.faults {
 		if f.End < from || f.Begin > to || f.Slot != "" && f.Slot != p.Slot || f.Process != "" && f.Process != p.Name {
+			continue
+		}
+		if f.IDs != nil && !slices.Contains(f.IDs, id) {
 			continue
 		}
 		switch {

@@ -261,7 +261,8 @@ func (m *meter) itself(f Fault, from time.Duration) (_, took time.Duration, dist
 		}
 		took, ok = max(took, arrivals[i].at-from), true
 		for _, other := range m.run.Faults {
-			disturbed = disturbed || other != f && other.Slot == slot && other.Begin < arrivals[i].at && other.End >= from
+			isOther := other.Kind != f.Kind || other.Begin != f.Begin
+			disturbed = disturbed || isOther && other.Slot == slot && other.Begin < arrivals[i].at && other.End >= from
 		}
 	}
 	return from, took, disturbed, ok

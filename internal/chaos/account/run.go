@@ -104,6 +104,7 @@ type Fault struct {
 	Begin, End time.Duration // equal for what takes no time
 	Slot       string        // the relay concerned, "" for all
 	Process    string        // the process concerned, "" for any of Slot
+	IDs        []string      // the messages concerned, nil for all
 }
 
 // Kind is a kind of fault.

@@ -97,6 +97,9 @@ func (r result) print(w io.Writer) {
 	for _, reason := range account.Reasons {
 		say("| duplicates: %s | %d |\n", reason, r.Duplicates[reason])
 	}
+	for _, behind := range slices.Sorted(maps.Keys(r.Behind)) {
+		say("| of which, %s | %d |\n", behind, r.Behind[behind])
+	}
 	say("| most duplicates of one kill | %d |\n", r.PerKill)
 	for _, reason := range slices.Sorted(maps.Keys(r.Parked)) {
 		say("| parked: %s | %d |\n", reason, r.Parked[reason])

@@ -11,14 +11,15 @@ type claim struct {
 
 	// How it ended.
 	ended      bool
-	to         string        // status; "claimed" if another claim came, or the row was given back as a suspect
+	to         string        // status; "claimed" if another claim came
+	givenBack  bool          // as the suspect that it had been
 	by2        string        // who ended it
 	end        time.Duration // when
 	leaseEndAt time.Duration // when its lease was to end, as of then
 }
 
 // takenOver reports whether the outcome of the claim was never recorded.
-func (c *claim) takenOver() bool { return !c.ended || c.to == "claimed" }
+func (c *claim) takenOver() bool { return !c.ended || c.to == "claimed" && !c.givenBack }
 
 // claimsOf follows a row through its changes and notes what no relay may do.
 func claimsOf(id string, changes []Change, v *Verdict) map[int64]*claim {
@@ -39,6 +40,7 @@ func claimsOf(id string, changes []Change, v *Verdict) map[int64]*claim {
 			}
 			if !now.ended {
 				now.ended, now.to, now.by2, now.end, now.leaseEndAt = true, c.To, c.Session, c.At, c.LeaseEndAt
+				now.givenBack = c.To == "claimed" && !isClaim
 			}
 		}
 		if c.To == "claimed" && (c.From != "claimed" || c.NewClaim != c.OldClaim) {

@@ -2,6 +2,7 @@ package account
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -13,7 +14,7 @@ const exhausted = "lease expired on the last attempt"
 // Judge says what a run has shown.
 func Judge(r Run) *Verdict {
 	v := &Verdict{
-		Rows: len(r.Rows), Effects: 0, Parked: map[string]int{}, Duplicates: map[Reason]int{},
+		Rows: len(r.Rows), Parked: map[string]int{}, Duplicates: map[Reason]int{}, Behind: map[string]int{},
 		Wrong: map[Wrong]int{}, Withdrawn: len(r.Withdrawn),
 	}
 	j := judge{Verdict: v, run: &r, evidence: newEvidence(&r), rows: map[string]*Row{}, perKill: map[string]int{}}
@@ -137,13 +138,16 @@ func (j *judge) duplicates(row *Row, claims map[int64]*claim, effects []Request)
 		if i == kept {
 			continue
 		}
-		reason, err := j.evidence.reason(q, claims[q.Claim])
+		why, err := j.evidence.reason(q, claims[q.Claim])
 		if err != nil {
 			j.violate(Unexplained, row.ID, "effect %d of %d, by %q at %v: %v", i+1, len(effects), q.Process, q.At, err)
 			continue
 		}
-		j.Duplicates[reason]++
-		if reason == ReasonKilled {
+		j.Duplicates[why.reason]++
+		if why.fault != "" {
+			j.Behind[fmt.Sprintf("%s: %s", why.reason, why.fault)]++
+		}
+		if why.reason == ReasonKilled {
 			j.perKill[q.Process]++
 		}
 	}

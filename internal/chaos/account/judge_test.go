@@ -148,6 +148,11 @@ func TestReasons(t *testing.T) {
 		}, ""},
 		{"timed out", retried(account.CauseDeadline), nil, account.ReasonTimedOut},
 		{"cancelled", retried(account.CauseShutdown), nil, account.ReasonCancelled},
+		{"cancelled, and given back as the suspect that it was", retried(account.CauseShutdown), func(r *account.Run) {
+			r.Changes[1].To = "claimed"
+			r.Changes[2] = claimed("b", "claimed", "a", secondClaim, 2)
+			r.Changes[3].Session, r.Changes[3].OldBy, r.Requests[1].Process = "b", "b", "b"
+		}, account.ReasonCancelled},
 		{"the handler saw the lease end", retried(account.CauseLeaseLost), nil, account.ReasonLeaseLost},
 		{"failed although the context lived", retried(""), nil, ""},
 		{"tried again although the handler returned nil", retried(account.CauseDeadline), func(r *account.Run) {

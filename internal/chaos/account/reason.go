@@ -49,77 +49,85 @@ func newEvidence(r *Run) *evidence {
 	return e
 }
 
+// explanation is why the outcome of a delivery was not recorded as sent.
+type explanation struct {
+	reason Reason
+	fault  Kind // that was behind it, "" if none had to be
+}
+
+var none explanation
+
 // reason says why the outcome of a delivery that took effect was not recorded as
 // sent, or fails with what is known.
-func (e *evidence) reason(q Request, c *claim) (Reason, error) {
+func (e *evidence) reason(q Request, c *claim) (explanation, error) {
 	p, known := e.processes[q.Process]
 	ret, returned := e.returns[delivery{q.ID, q.Claim}]
 	switch {
 	case !known:
-		return "", fmt.Errorf("there was no process %q", q.Process)
+		return none, fmt.Errorf("there was no process %q", q.Process)
 	case len(c.effects) > 1:
-		return "", fmt.Errorf("%d effects under one claim of %q", len(c.effects), q.Process)
+		return none, fmt.Errorf("%d effects under one claim of %q", len(c.effects), q.Process)
 	case !c.takenOver():
 		return e.reasonOfRecorded(q, c, p, ret, returned)
 	case p.Killed && p.End <= c.endOr(p.End):
 		if q.At > p.End+onItsWay {
-			return "", fmt.Errorf("the effect came %v after %q was killed", q.At-p.End, p.Name)
+			return none, fmt.Errorf("the effect came %v after %q was killed", q.At-p.End, p.Name)
 		}
-		return ReasonKilled, nil
+		return explanation{reason: ReasonKilled}, nil
 	}
 
 	// It ran on and could neither renew its lease nor record.
 	from, to := c.leaseEndAt-e.lease, c.end
 	if !c.ended {
-		return "", fmt.Errorf("%q holds it still", c.by)
+		return none, fmt.Errorf("%q holds it still", c.by)
 	}
 	fault, found := e.faultOf(q.ID, p, from, to)
 	if !found {
-		return "", fmt.Errorf("%q lost its lease, renewed last at %v and taken over by %q at %v, and nothing had been done to it", p.Name, from, c.by2, to)
+		return none, fmt.Errorf("%q lost its lease, renewed last at %v and taken over by %q at %v, and nothing had been done to it", p.Name, from, c.by2, to)
 	}
 	ranOn := p.End > c.end
 	learnt := e.losses[report{q.ID, p.Name}] || returned && ret.Cause == CauseLeaseLost
 	if ranOn && !p.Killed && !learnt {
-		return "", fmt.Errorf("%q lost its lease at %v (%s) and never said so", p.Name, c.end, fault.Kind)
+		return none, fmt.Errorf("%q lost its lease at %v (%s) and never said so", p.Name, c.end, fault.Kind)
 	}
 	if !ranOn && p.Error == "" {
-		return "", fmt.Errorf("%q stopped cleanly at %v and left it claimed", p.Name, p.End)
+		return none, fmt.Errorf("%q stopped cleanly at %v and left it claimed", p.Name, p.End)
 	}
 	if fault.Kind.ofDatabase() && returned && ret.Error == "" && ret.At <= c.end {
-		return ReasonSettle, nil
+		return explanation{ReasonSettle, fault.Kind}, nil
 	}
-	return ReasonLeaseLost, nil
+	return explanation{ReasonLeaseLost, fault.Kind}, nil
 }
 
 // reasonOfRecorded is that of a delivery whose outcome was recorded as something
 // else than sent: its handler must have returned an error because its context
 // had ended, or the relay has given it up, which with these handlers takes a
 // process that stood still.
-func (e *evidence) reasonOfRecorded(q Request, c *claim, p Process, ret Return, returned bool) (Reason, error) {
+func (e *evidence) reasonOfRecorded(q Request, c *claim, p Process, ret Return, returned bool) (explanation, error) {
 	if e.stuck[report{q.ID, p.Name}] && c.to != "sent" {
 		stood, found := e.faultOf(q.ID, p, q.At, c.end)
 		if found && (stood.Kind == Stop || stood.Kind == Stall) && c.end-c.at >= e.longest {
-			return ReasonTimedOut, nil
+			return explanation{ReasonTimedOut, stood.Kind}, nil
 		}
-		return "", fmt.Errorf("%q gave it up at %v, after %v", p.Name, c.end, c.end-c.at)
+		return none, fmt.Errorf("%q gave it up at %v, after %v", p.Name, c.end, c.end-c.at)
 	}
 	switch {
 	case c.to == "sent":
-		return "", fmt.Errorf("%q recorded it as sent at %v", c.by, c.end)
+		return none, fmt.Errorf("%q recorded it as sent at %v", c.by, c.end)
 	case !returned:
-		return "", fmt.Errorf("%q recorded it as %s at %v, and its handler had not returned", c.by, c.to, c.end)
+		return none, fmt.Errorf("%q recorded it as %s at %v, and its handler had not returned", c.by, c.to, c.end)
 	case ret.Error == "":
-		return "", fmt.Errorf("the handler of %q returned nil at %v, and the row became %s at %v", c.by, ret.At, c.to, c.end)
+		return none, fmt.Errorf("the handler of %q returned nil at %v, and the row became %s at %v", c.by, ret.At, c.to, c.end)
 	}
 	switch ret.Cause {
 	case CauseDeadline:
-		return ReasonTimedOut, nil
+		return explanation{reason: ReasonTimedOut}, nil
 	case CauseShutdown:
-		return ReasonCancelled, nil
+		return explanation{reason: ReasonCancelled}, nil
 	case CauseLeaseLost:
-		return ReasonLeaseLost, nil
+		return explanation{reason: ReasonLeaseLost}, nil
 	}
-	return "", fmt.Errorf("the handler of %q returned %q at %v, and its context had not ended", c.by, ret.Error, ret.At)
+	return none, fmt.Errorf("the handler of %q returned %q at %v, and its context had not ended", c.by, ret.Error, ret.At)
 }
 
 func (c *claim) endOr(t time.Duration) time.Duration {

@@ -8,8 +8,9 @@ type Verdict struct {
 	Sent       int            `json:"sent"`
 	Delivered  int            `json:"delivered"` // rows with an effect
 	Effects    int            `json:"effects"`
-	Parked     map[string]int `json:"parked"`     // rows by reason
-	Duplicates map[Reason]int `json:"duplicates"` // effects too many
+	Parked     map[string]int `json:"parked"`                   // rows by reason
+	Duplicates map[Reason]int `json:"duplicates"`               // effects too many
+	Behind     map[string]int `json:"faults_behind_duplicates"` // by reason and kind of fault
 	PerKill    int            `json:"most_duplicates_of_a_kill"`
 	Keys       int            `json:"keys"`      // idempotency keys used
 	Repeats    int            `json:"repeats"`   // uses of a key that another transaction had used

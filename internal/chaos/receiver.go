@@ -104,12 +104,12 @@ func (r *receiver) count(n map[string]int, process string) (done func()) {
 	}
 }
 
-// pauses are before and after the effect of a delivery, up to 30 ms each.
+// pauses are before and after the effect of a delivery, up to 15 ms each.
 func pauses(d delivery) (before, after time.Duration) {
 	h := fnv.New32a()
 	_, _ = fmt.Fprint(h, d.ID, d.Attempt)
 	n := h.Sum32()
-	return time.Duration(n%300) * 100 * time.Microsecond, time.Duration(n/300%300) * 100 * time.Microsecond
+	return time.Duration(n%150) * 100 * time.Microsecond, time.Duration(n/150%150) * 100 * time.Microsecond
 }
 
 // wait waits for d, or until done.

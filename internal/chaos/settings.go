@@ -22,7 +22,7 @@ const (
 	baseBackoff     = 200 * time.Millisecond
 	maxBackoff      = time.Second
 	concurrency     = 10
-	claimBatch      = 40
+	claimBatch      = 20 // rows of the dead are delivered one by one, so that many of them at every kill would queue up
 	maxAttempts     = 30
 
 	// settleBatch is how many outcomes the relay records at once at most.

@@ -230,6 +230,11 @@ func TestReasons(t *testing.T) {
 			stuck(r, 3500*ms)
 			r.Faults = []account.Fault{{Kind: account.Stop, Slot: "one", Process: "a", Begin: 500 * ms, End: 3450 * ms}}
 		}, account.ReasonTimedOut},
+		{"given up when it went on, and the effect came last", retried(""), func(r *account.Run) {
+			stuck(r, 3500*ms)
+			r.Requests[0].At = 3490 * ms
+			r.Faults = []account.Fault{{Kind: account.Stop, Slot: "one", Process: "a", Begin: 105 * ms, End: 3450 * ms}}
+		}, account.ReasonTimedOut},
 		{"given up too early", retried(""), func(r *account.Run) {
 			stuck(r, 2500*ms)
 			r.Faults = []account.Fault{{Kind: account.Stop, Slot: "one", Process: "a", Begin: 500 * ms, End: 2450 * ms}}

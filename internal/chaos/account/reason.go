@@ -105,7 +105,7 @@ func (e *evidence) reason(q Request, c *claim) (explanation, error) {
 // process that stood still.
 func (e *evidence) reasonOfRecorded(q Request, c *claim, p Process, ret Return, returned bool) (explanation, error) {
 	if e.stuck[report{q.ID, p.Name}] && c.to != "sent" {
-		stood, found := e.faultOf(q.ID, p, q.At, c.end)
+		stood, found := e.faultOf(q.ID, p, c.at, c.end)
 		if found && (stood.Kind == Stop || stood.Kind == Stall) && c.end-c.at >= e.longest {
 			return explanation{ReasonTimedOut, stood.Kind}, nil
 		}

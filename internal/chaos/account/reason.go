@@ -138,13 +138,13 @@ func (c *claim) endOr(t time.Duration) time.Duration {
 }
 
 // faultOf returns a fault that kept a process from renewing the lease of a message
-// between from and to.
+// between from and to; of any message if id is "".
 func (e *evidence) faultOf(id string, p Process, from, to time.Duration) (found Fault, ok bool) {
 	for _, f := range e.faults {
 		if f.End < from || f.Begin > to || f.Slot != "" && f.Slot != p.Slot || f.Process != "" && f.Process != p.Name {
 			continue
 		}
-		if f.IDs != nil && !slices.Contains(f.IDs, id) {
+		if id != "" && f.IDs != nil && !slices.Contains(f.IDs, id) {
 			continue
 		}
 		switch {

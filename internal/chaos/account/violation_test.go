@@ -123,9 +123,14 @@ func TestCleanStopInAnOutage(t *testing.T) {
 	t.Parallel()
 	r := clean()
 	r.Processes[1].Error = "exit status 2"
-	r.Faults = []account.Fault{{Kind: account.Crash, Begin: 9 * time.Second, End: 9500 * ms}}
-	v := account.Judge(r)
-	require.True(t, v.OK(), v.Violations)
+	for _, f := range []account.Fault{
+		{Kind: account.Crash, Begin: 9 * time.Second, End: 9500 * ms},
+		{Kind: account.Hold, Begin: 9 * time.Second, End: 9500 * ms, IDs: []string{"one of its rows"}},
+	} {
+		r.Faults = []account.Fault{f}
+		v := account.Judge(r)
+		require.True(t, v.OK(), v.Violations)
+	}
 }
 
 func TestViolationsAreCountedAndToldInPart(t *testing.T) {

@@ -12,7 +12,7 @@ FUZZTIME ?= 10s
 # in_modules runs a command in the directory of every module.
 in_modules = @set -e; for dir in $(MODULES); do (set -x; cd $$dir; $(1)); done
 
-.PHONY: help test lint generate verify bench fuzz
+.PHONY: help test lint generate verify bench fuzz chaos
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\): *## \(.*\)/\1 \2/p' $(firstword $(MAKEFILE_LIST)) | while read -r t about; do printf '%-10s %s\n' "$$t" "$$about"; done
@@ -43,3 +43,6 @@ fuzz: ## run every fuzz target for FUZZTIME, one after another
 	@list=$$(go test -list='^Fuzz' ./...) || { echo "$$list"; exit 1; }; \
 	echo "$$list" | awk '/^Fuzz/ {t = t " " $$1} /^ok/ {n = split(t, a); for (i = 1; i <= n; i++) print $$2, a[i]; t = ""}' | \
 	while read -r pkg target; do (set -x; go test -run='^$$' -fuzz="^$$target\$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=20x $$pkg </dev/null) || exit; done
+
+chaos: ## kill, stop and cut off relays for 15 minutes, with CHAOS=flags of internal/chaos
+	cd internal/chaos && go run . $(CHAOS)

@@ -16,9 +16,11 @@ import (
 // Cluster is a Postgres server on which databases may be created. It is safe
 // for concurrent use.
 type Cluster struct {
-	url  *url.URL
-	stop func() error // nil: not ours to stop
-	hold any          // what keeps a shared server alive, not to be collected
+	url     *url.URL
+	stop    func() error // nil: not ours to stop
+	crash   func() error // likewise
+	restart func() error // likewise
+	hold    any          // what keeps a shared server alive, not to be collected
 }
 
 // Shared returns the server of this run of go test: that of OUTBOX_TEST_DSN, a
@@ -59,6 +61,28 @@ func (c *Cluster) Close() error {
 	}
 	return c.stop()
 }
+
+// Crash ends the processes of the server at once, as pg_ctl stop -m immediate
+// does: without a checkpoint, and with every connection cut. [Cluster.Restart]
+// recovers what was committed. It returns an error unless the cluster came from
+// [Start] and is running. It and Restart must not run at the same time.
+func (c *Cluster) Crash() error {
+	if c.crash == nil {
+		return errNotOurs
+	}
+	return c.crash()
+}
+
+// Restart starts a server that [Cluster.Crash] has ended again, on the same
+// data and the same port, and returns once it accepts connections.
+func (c *Cluster) Restart() error {
+	if c.restart == nil {
+		return errNotOurs
+	}
+	return c.restart()
+}
+
+var errNotOurs = errors.New("the server is not private; crash one of Start")
 
 // connect returns the server of a URL, once it answers.
 func connect(dsn string) (*Cluster, error) {

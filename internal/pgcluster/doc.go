@@ -3,8 +3,8 @@
 //
 // [Shared] is the server of one run of go test: the one that OUTBOX_TEST_DSN
 // names, or a throwaway cluster that all test binaries of the run share.
-// [Start] starts a private one. [Cluster.Create] clones a database from a
-// migrated template.
+// [Start] starts a private one, which [Cluster.Crash] and [Cluster.Restart] end and
+// start at will. [Cluster.Create] clones a database from a migrated template.
 //
 // # Life of a throwaway cluster
 //

@@ -4,6 +4,7 @@ package pgcluster_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,6 +33,8 @@ func TestMain(m *testing.M) {
 		err = useServer()
 	case "run":
 		err = runUser()
+	case "crash":
+		err = crashServer()
 	default:
 		err = fmt.Errorf("unknown role %q", role)
 	}
@@ -64,6 +67,21 @@ func runUser() error {
 	cmd.Env = append(os.Environ(), roleVar+"=user")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return cmd.Run()
+}
+
+// crashServer prints the URL of a server that it has restarted and holds it
+// until standard input ends.
+func crashServer() error {
+	c, err := pgcluster.Start()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(c.Crash(), c.Restart()); err != nil {
+		return err
+	}
+	fmt.Println(c.URL())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
 }
 
 // process is this test binary in another role.

@@ -47,7 +47,7 @@ func startPrivate(settings []string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cluster{url: s.url, stop: sync.OnceValue(s.close)}, nil
+	return &Cluster{url: s.url, stop: sync.OnceValue(s.close), crash: s.crash, restart: s.restart}, nil
 }
 
 // server is a throwaway server and the hold of this process on it.
@@ -56,6 +56,7 @@ type server struct {
 	dir        string
 	users      *os.File  // the named pipe, open for writing
 	supervisor *exec.Cmd // nil if another process started it
+	program    []string  // nil likewise: how to start the server in dir
 }
 
 // close lets go of the server and, if this process started it, waits for its
@@ -121,13 +122,14 @@ func startOnce(bin, run, pointer string, settings []string) (s *server, err erro
 		}
 	}()
 
-	args := []string{"-c", supervise, "supervise.sh", bin, run, pointer}
+	var options []string
 	for _, setting := range append([]string{
 		"listen_addresses=127.0.0.1", "port=" + strconv.Itoa(port), "unix_socket_directories=",
 		"fsync=off", "full_page_writes=off", "max_connections=200",
 	}, settings...) {
-		args = append(args, "-c", setting)
+		options = append(options, "-c", setting)
 	}
+	args := append([]string{"-c", supervise, "supervise.sh", bin, run, pointer}, options...)
 	if supervisor, err = h.run(dir, args); err != nil {
 		return nil, err
 	}
@@ -143,6 +145,7 @@ func startOnce(bin, run, pointer string, settings []string) (s *server, err erro
 		return nil, err
 	}
 	s.supervisor = supervisor
+	s.program = append([]string{filepath.Join(bin, "postgres"), "-D", "data"}, options...)
 	return s, nil
 }
 

@@ -36,10 +36,19 @@ finish() {
 		esac
 	fi
 	cat <&4 >/dev/null
-	# The file is there while the server is: the id is not that of a stranger.
-	if [ -n "$server" ] && [ "$(head -n 1 data/postmaster.pid)" = "$server" ]; then
+	# The file is there while the server is: the id is not that of a stranger. After
+	# a restart the server is none of our children.
+	now=$(head -n 1 data/postmaster.pid)
+	if [ -n "$server" ] && [ "$now" = "$server" ]; then
 		kill -QUIT "$server"
 		wait "$server"
+	elif [ -n "$now" ] && [ "$now" = "$(cat restarted)" ]; then
+		kill -QUIT "$now"
+		tries=0
+		while [ -e data/postmaster.pid ] && [ "$tries" -lt 200 ]; do
+			tries=$((tries + 1))
+			sleep 0.05
+		done
 	fi
 	cd /
 	rm -rf "$dir"

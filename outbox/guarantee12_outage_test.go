@@ -414,7 +414,7 @@ func TestSuspectsAreTakenWhileSweepsFail(t *testing.T) {
 			}
 			return handler(ctx, d)
 		}))
-		r.Retention, r.ClaimTimeout = time.Second, 200*time.Millisecond
+		r.Retention, r.ClaimTimeout = time.Second, time.Second
 		stop := start(t, r)
 		f.shift(t, "available_at", -2*time.Hour, "id = '"+ids[1].String()+"'")
 		receive(t, begun, "the delivery whose lease is renewed")

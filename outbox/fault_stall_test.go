@@ -56,7 +56,7 @@ func TestFinishedWorkIsNotRunAgainWhenItsRecordingStalls(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return f.outlived(t, r.ClaimTimeout+atScale(3*time.Second, 20*time.Second), ids...) && tries.Load() > 2
 		},
-			2*patience, 20*time.Millisecond, "the stall outlasts the leases, which are renewed")
+			patience, 20*time.Millisecond, "the stall outlasts the leases, which are renewed")
 		require.Equal(t, rows, f.count(t, outbox.StatusClaimed))
 		back.open()
 		eventually(t, func() bool { return f.count(t, outbox.StatusSent) == rows }, "all are recorded once it is back")

@@ -233,12 +233,15 @@ func TestOnceWaitsForAnOpenTransactionWithTheKey(t *testing.T) {
 }
 
 // F49: two calls with the same keys in opposite order deadlock. Both begin at the
-// same instant, so that one in a few rounds would; there are 10,000 at full
-// scale.
+// same instant and dawdle between their rows, so that the first rounds would; at
+// full scale there are 10,000.
 func TestKeysInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
-		rounds := atScale(200, 10_000)
-		if !f.postgres { // which has one writer at a time, and makes them wait longer
+		rounds := atScale(100, 10_000)
+		if f.postgres {
+			f.exec(t, "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.001); RETURN NEW; END $$")
+			f.exec(t, "CREATE TRIGGER dawdle BEFORE INSERT ON outbox_messages FOR EACH ROW EXECUTE FUNCTION dawdle()")
+		} else { // which has one writer at a time, and makes them wait longer
 			rounds = 40
 		}
 		keys := []string{"c", "a", "d", "b"}

@@ -32,7 +32,7 @@ import (
 )
 
 // patience bounds every wait for a state. Only a test that fails takes it.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // atScale returns the first of two sizes, or the second where the environment
 // has OUTBOX_TEST_SCALE=full: what some faults were seen at takes minutes to set

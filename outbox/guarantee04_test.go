@@ -370,9 +370,8 @@ func TestFencedARowThatSomebodyHasLockedDelaysOnlyItself(t *testing.T) {
 	})
 }
 
-// F45: renewals and settlements deadlock. Each round crosses them on 150 rows, one
-// by one and for as long as it takes the other to come to them; without an order
-// of the locks the first round deadlocks. At full scale there are 10,000
+// F45: renewals and settlements deadlock. Each round sends a settlement and a
+// renewal of the same 150 rows at the same instant; at full scale there are 10,000
 // crossings.
 func TestFencedRenewalsAndSettlementsNeverDeadlock(t *testing.T) {
 	onPostgres(t, func(t *testing.T, f *fixture) {

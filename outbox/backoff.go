@@ -26,15 +26,33 @@ func jitter(d time.Duration) time.Duration {
 	return d + time.Duration((rand.Float64()*0.2-0.1)*float64(d))
 }
 
-// maxCollisions in a row are no chance any more; the next one is an outage, which
-// is logged.
-const maxCollisions = 30
+// So many collisions in a row, or collisions for so long, are no chance any more.
+const (
+	maxCollisions = 30
+	maxColliding  = statementTimeout
+)
 
-// collision returns how long to wait before a statement is sent again that has
-// collided with another transaction n times in a row, from 1: next to nothing,
-// and 64 ms at most.
-func collision(n int) time.Duration {
-	return jitter(time.Millisecond << min(n, 6))
+// collisions counts how often in a row a statement has collided with another
+// transaction. The zero value is none.
+type collisions struct {
+	n     int
+	since time.Time
+}
+
+// another counts one more and reports whether it may still be chance. If it is
+// not, it is an outage, which is logged. Where a collision is noticed only after a
+// while, as on SQLite after its busy_timeout, a few of them are enough.
+func (c *collisions) another() bool {
+	if c.n++; c.n == 1 {
+		c.since = time.Now()
+	}
+	return c.n <= maxCollisions && time.Since(c.since) < maxColliding
+}
+
+// wait returns how long to wait before the statement is sent again: next to
+// nothing, and 64 ms at most.
+func (c *collisions) wait() time.Duration {
+	return jitter(time.Millisecond << min(c.n, 6))
 }
 
 // pause returns how long to wait before asking a database again that has

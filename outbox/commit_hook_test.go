@@ -339,6 +339,7 @@ func (s *sentences) positions(prefix string) (at []int) {
 	return at
 }
 
+// F14: NOTIFY serialises commits. See also TestNoProducerCommitsANotify.
 func TestNotifyIsSentAfterTheCommitAndOutsideOfIt(t *testing.T) {
 	onPostgres(t, func(t *testing.T, f *fixture) {
 		var s sentences

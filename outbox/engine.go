@@ -141,7 +141,7 @@ func (e *engine) validate(ctx context.Context) error {
 func (e *engine) claimLoop(ctx, work context.Context, disowned *orphans) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	collisions := 0
+	var collided collisions
 	for {
 		if !e.waitForRoom(ctx) {
 			return e.endOf(ctx)
@@ -152,14 +152,13 @@ func (e *engine) claimLoop(ctx, work context.Context, disowned *orphans) error {
 		idle := e.isIdle()
 		n, err := e.look(work, disowned)
 		if err == nil {
-			collisions = 0
+			collided = collisions{}
 		}
 		switch {
 		case ctx.Err() != nil:
 			return e.endOf(ctx)
-		case err != nil && classify(err) == failureContention && collisions < maxCollisions:
-			collisions++
-			if sleep(ctx, collision(collisions)) != nil {
+		case err != nil && classify(err) == failureContention && collided.another():
+			if sleep(ctx, collided.wait()) != nil {
 				return e.endOf(ctx)
 			}
 		case err != nil && e.drain:

@@ -12,6 +12,7 @@ import (
 type faults struct {
 	mu      sync.Mutex
 	connect func() error
+	stall   func(ctx context.Context, query string) error // before it is sent; may wait for ctx
 	before  func(query string) error
 	after   func(query string) error // the answer is lost, the effect is not
 
@@ -21,13 +22,16 @@ type faults struct {
 
 func (f *faults) onConnect(fn func() error)            { f.set(func() { f.connect = fn }) }
 func (f *faults) onBefore(fn func(query string) error) { f.set(func() { f.before = fn }) }
-func (f *faults) onAfter(fn func(query string) error)  { f.set(func() { f.after = fn }) }
+func (f *faults) onStall(fn func(ctx context.Context, query string) error) {
+	f.set(func() { f.stall = fn })
+}
+func (f *faults) onAfter(fn func(query string) error) { f.set(func() { f.after = fn }) }
 func (f *faults) onCommitted(fn func(last string) error) {
 	f.set(func() { f.committed = fn })
 }
 
 func (f *faults) clear() {
-	f.set(func() { f.connect, f.before, f.after, f.committed = nil, nil, nil, nil })
+	f.set(func() { f.connect, f.stall, f.before, f.after, f.committed = nil, nil, nil, nil, nil })
 }
 
 func (f *faults) set(change func()) {
@@ -40,6 +44,17 @@ func (f *faults) get() (connect func() error, before, after func(string) error) 
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.connect, f.before, f.after
+}
+
+// waits holds a statement back for as long as the test wants it to.
+func (f *faults) waits(ctx context.Context, query string) error {
+	f.mu.Lock()
+	stall := f.stall
+	f.mu.Unlock()
+	if stall == nil {
+		return nil
+	}
+	return stall(ctx, query)
 }
 
 type bypassKey struct{}
@@ -94,6 +109,10 @@ func (c *faultyConn) around(ctx context.Context, query string, run func() error)
 	}
 	if query != "COMMIT" {
 		c.last = query
+	}
+	if err := c.faults.waits(ctx, query); err != nil {
+		c.broken = true
+		return err
 	}
 	if before != nil {
 		if err := before(query); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/typedoutbox/typedoutbox/topics"
 )
 
-// What is stored is what was given, byte for byte (F30, F31).
+// What is stored is what was given, byte for byte.
 
 // raw stays as it was decoded.
 type raw struct{ json.RawMessage }
@@ -48,7 +48,8 @@ func hostilePayloads() []string {
 	return out
 }
 
-func TestFidelityOfPayloads(t *testing.T) {
+// F30: NUL in a string aborts the business write or is silently changed.
+func TestHostilePayloadsAreStoredUnchanged(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		var vs []raw
 		want := map[outbox.ID]string{}
@@ -102,7 +103,8 @@ func TestFidelityOfPayloads(t *testing.T) {
 	})
 }
 
-func TestFidelityOfKeysAndHeaders(t *testing.T) {
+// F31: SQL is injected through arguments that are inlined.
+func TestHostileKeysAndHeadersAreStoredLiterally(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		type stored struct {
 			key, orderKey string
@@ -163,7 +165,7 @@ func TestFidelityOfKeysAndHeaders(t *testing.T) {
 }
 
 // Reasons of failures are the text of others.
-func TestFidelityOfReasons(t *testing.T) {
+func TestHostileReasonsAreStoredLiterally(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		f.enqueue(t, plainTopic, hostileTexts)
 		r := f.relay(handling(func(_ context.Context, d outbox.Delivery[order]) error {

@@ -206,7 +206,7 @@ func TestAtomicEnqueueAllAppliesItsOptionsToEveryRow(t *testing.T) {
 // After counts from the call, on the database's clock: not from the beginning
 // of the transaction, in which the rows may be older than their delay.
 func TestAtomicAfterCountsFromTheCall(t *testing.T) {
-	onEvery(t, func(t *testing.T, f *fixture) {
+	onEveryClock(t, func(t *testing.T, f *fixture) {
 		f.tx(t, func(ctx context.Context, tx bun.Tx) error {
 			clock := func() (now string) {
 				query := "SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')"

@@ -241,8 +241,9 @@ func saying(text string) func(*testing.T, error) {
 	return func(t *testing.T, err error) { require.ErrorContains(t, err, text) }
 }
 
-// A refusal sends no SQL, so what stands in the same transaction commits.
-func TestAtomicARefusalLeavesTheTransactionUsable(t *testing.T) {
+// F30: NUL in a string aborts the business write. A refusal sends no SQL, so what
+// stands in the same transaction commits.
+func TestRefusedTextLeavesTheTransactionUsable(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		f.business(t)
 		for _, tt := range refusals() {

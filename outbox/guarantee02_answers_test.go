@@ -29,12 +29,9 @@ func TestAtLeastOnceALostAnswerIsNotALostLease(t *testing.T) {
 		{"parked", outbox.Permanent(errors.New("no")), outbox.StatusFailed},
 		{"tried again", outbox.RetryAfter(time.Hour, errors.New("no")), outbox.StatusPending},
 	} {
-		for _, lost := range []string{"statement", "commit"} {
+		for _, lost := range []string{"statement", "commit"} { // two on pgx; see TestLostAnswerToASettlementIsNoLostLease for the others
 			t.Run(tt.what+", answer to the "+lost, func(t *testing.T) {
-				onEvery(t, func(t *testing.T, f *fixture) {
-					if lost == "commit" && f.driver != "pgx" {
-						t.Skip("the statement is its own transaction on this driver")
-					}
+				on(t, everywhere[2:3], func(t *testing.T, f *fixture) {
 					ids := f.enqueue(t, plainTopic, numbers(3))
 					var calls, faulted atomic.Int64
 					var recording atomic.Bool
@@ -73,7 +70,7 @@ func TestAtLeastOnceALostAnswerIsNotALostLease(t *testing.T) {
 }
 
 // F19: the deadline of a delivery passes just as its handler returns nil.
-func TestAtLeastOnceNilAfterTheDeadlineIsSent(t *testing.T) {
+func TestAcknowledgementOutlivesTheDeadlineOfItsDelivery(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		ids := f.enqueue(t, plainTopic, numbers(3))
 		r := f.relay(handling(func(ctx context.Context, _ outbox.Delivery[order]) error {

@@ -14,7 +14,7 @@ import (
 // Guarantee 4: a row that a settlement left untouched is read back.
 
 // F46: a lost answer to a settlement looks like a lost lease.
-func TestLostAnswerToASettlementIsRecognised(t *testing.T) {
+func TestLostAnswerToASettlementIsNoLostLease(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		result    error

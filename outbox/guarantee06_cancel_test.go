@@ -18,7 +18,7 @@ import (
 
 // F09: stopping in the middle of a batch acknowledges rows that were never
 // handled.
-func TestCancelAtEveryPositionOfABatchReleasesTheRest(t *testing.T) {
+func TestStopInsideABatchAcknowledgesNoUnhandledRow(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		const rows = 8
 		for position := 1; position <= rows; position++ {
@@ -54,8 +54,9 @@ func TestCancelAtEveryPositionOfABatchReleasesTheRest(t *testing.T) {
 	})
 }
 
-// F18: shutdown closes things before deliveries end.
-func TestCancelAtAnyMomentIsClean(t *testing.T) {
+// F18: shutdown closes things before deliveries end. It comes 50 times on each
+// database, which is 200 times in all.
+func TestShutdownAtAnyMomentIsClean(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -67,7 +68,7 @@ func TestCancelAtAnyMomentIsClean(t *testing.T) {
 		own := f.on(t)
 		var mu sync.Mutex
 		delivered := map[outbox.ID]int{}
-		for run := range 50 {
+		for run := range atScale(50, 200) {
 			ids := f.enqueue(t, plainTopic, numbers(random.IntN(12)))
 			if len(ids) > 3 && run%5 == 0 {
 				f.abandon(t, 1, ids[0])

@@ -315,7 +315,7 @@ func TestSuspectsDoNotWaitForSweeps(t *testing.T) {
 			return nil
 		})
 		r := own.relay(handling(func(context.Context, outbox.Delivery[order]) error { return nil }))
-		r.Retention, r.ClaimTimeout = 10*time.Second, 200*time.Millisecond
+		r.Retention, r.ClaimTimeout = 10*time.Second, time.Second
 		stop := start(t, r)
 		eventually(t, func() bool { return claims.Load() == 1 }, "a sweep and a claim have failed")
 		f.abandon(t, 1, f.enqueue(t, plainTopic, []string{"a"})...)

@@ -37,7 +37,7 @@ func requireBackoff(t *testing.T, n int, base, limit time.Duration) {
 }
 
 // F20: a float truncates to zero, and the retries are a hot loop.
-func TestBackoffStaysWithinItsBounds(t *testing.T) {
+func TestBackoffNeverTruncatesToAHotLoop(t *testing.T) {
 	for _, limit := range []time.Duration{leastBackoff, time.Second, 30 * time.Minute, century} {
 		for _, base := range []time.Duration{1, time.Microsecond, 99 * time.Millisecond, 5 * time.Second, limit} {
 			for n := 1; n <= 10_000 && base <= limit; n++ {
@@ -136,7 +136,7 @@ func TestBackoffOfTheDefaultsSpansWhatTheDocumentationSays(t *testing.T) {
 func wait(m outbox.Message) time.Duration { return m.AvailableAt.Sub(m.UpdatedAt) }
 
 func TestBackoffIsStoredWhenTheAttemptFails(t *testing.T) {
-	onEvery(t, func(t *testing.T, f *fixture) {
+	onEveryClock(t, func(t *testing.T, f *fixture) {
 		id := f.enqueue(t, plainTopic, []string{"a"})[0]
 		failing := func() *outbox.Relay {
 			r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error { return errors.New("not yet") }))
@@ -177,7 +177,7 @@ func TestBackoffOfTheDefaultsIsFiveSeconds(t *testing.T) {
 }
 
 func TestBackoffIsReplacedByRetryAfter(t *testing.T) {
-	onEvery(t, func(t *testing.T, f *fixture) {
+	onEveryClock(t, func(t *testing.T, f *fixture) {
 		for _, c := range []struct{ asked, want time.Duration }{
 			{90 * time.Minute, 90 * time.Minute}, // above the cap
 			{1234567 * time.Microsecond, 1234567 * time.Microsecond},

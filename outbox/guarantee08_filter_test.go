@@ -42,7 +42,8 @@ func parkedRows(t *testing.T, f *fixture) (ids map[string]outbox.ID, names []str
 	return ids, names
 }
 
-func TestParkedFilters(t *testing.T) {
+// F27: an underscore in a filter matches everything.
+func TestFiltersMatchLiterally(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		ids, names := parkedRows(t, f)
 		for _, tt := range []struct {
@@ -109,8 +110,9 @@ func TestParkedFilters(t *testing.T) {
 	})
 }
 
-// F28: an empty filter is refused.
-func TestParkedAnEmptyFilterIsRefused(t *testing.T) {
+// F28: an empty filter deletes everything. It is refused, and so is an age of
+// zero; see TestSweepLetsNoDeadLetterVanish.
+func TestEmptyFilterChangesNothing(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		parkedRows(t, f)
 		seen := f.watch()

@@ -30,7 +30,7 @@ type ownJoin []error
 func (j ownJoin) Error() string   { return "several" }
 func (j ownJoin) Unwrap() []error { return j }
 
-// wrappings are the ways in which a marked error may reach the relay (F23).
+// wrappings are the ways in which a marked error may reach the relay.
 var wrappings = []struct {
 	what string
 	wrap func(error) error
@@ -44,7 +44,8 @@ var wrappings = []struct {
 	{"a custom Unwrap of several", func(err error) error { return ownJoin{errors.New("other"), ownWrap{err}} }},
 }
 
-func TestParkedAtOnceByPermanent(t *testing.T) {
+// F23: a wrapped "discard" is retried for ever.
+func TestWrappedPermanentIsParkedAtOnce(t *testing.T) {
 	require.NoError(t, outbox.Permanent(nil))
 	onEvery(t, func(t *testing.T, f *fixture) {
 		cause := errors.New("the receiver is gone")
@@ -69,7 +70,8 @@ func TestParkedAtOnceByPermanent(t *testing.T) {
 	})
 }
 
-func TestParkedNotByRetryAfter(t *testing.T) {
+// F23, of RetryAfter.
+func TestWrappedRetryAfterWaitsAsLongAsItSays(t *testing.T) {
 	require.NoError(t, outbox.RetryAfter(time.Hour, nil))
 	onEvery(t, func(t *testing.T, f *fixture) {
 		cause := errors.New("busy")
@@ -215,9 +217,10 @@ func TestParkedDiscardKeepsTheRowWithItsReason(t *testing.T) {
 	})
 }
 
-// F24: only what is done is ever swept, whatever the age.
-func TestParkedSweepNeverTouchesWhatIsNotDone(t *testing.T) {
-	onEvery(t, func(t *testing.T, f *fixture) {
+// F24: the oldest dead letters vanish. Only what is done is ever swept, whatever
+// the age.
+func TestSweepLetsNoDeadLetterVanish(t *testing.T) {
+	onEveryClock(t, func(t *testing.T, f *fixture) {
 		f.mayVanish, f.mayStayClaimed = true, true
 		for _, status := range []outbox.Status{
 			outbox.StatusPending, outbox.StatusClaimed, outbox.StatusFailed, outbox.StatusSent, outbox.StatusDiscarded,

@@ -62,7 +62,7 @@ func countsOf(list []outbox.TopicStats) []topicCount {
 
 // F02: what this relay has no handler for stays untouched, pending or with a
 // lease that has expired.
-func TestTakesOnlyTopicsWithAHandler(t *testing.T) {
+func TestRelayTouchesNoRowOfAnotherService(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		foreign := topics.New[order]("orders.created.v2", nil) // starts like plainTopic
 		var j journal
@@ -95,7 +95,7 @@ func TestTakesOnlyTopicsWithAHandler(t *testing.T) {
 }
 
 // F43: what only a newer release knows is left alone, uncounted and reported.
-func TestTakesOnlyVersionsThatItsTopicKnows(t *testing.T) {
+func TestOldRelayLeavesRowsOfANewerVersionAlone(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		version := func(n int) topics.Topic[order] {
 			return topics.New("orders.created", &topics.Options[order]{
@@ -146,8 +146,9 @@ func TestTakesOnlyVersionsThatItsTopicKnows(t *testing.T) {
 	})
 }
 
-// F38: rows stored under a former name still reach T.
-func TestTakesAliases(t *testing.T) {
+// F38: a topic that is renamed orphans its rows. Those under a former name still
+// reach T.
+func TestRowsOfAFormerTopicNameAreDelivered(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		ids := f.enqueue(t, topics.New[order]("former", nil), []string{"a"})
 		f.enqueue(t, topics.New[order]("first", nil), []string{"b"})
@@ -171,8 +172,9 @@ func TestTakesAliases(t *testing.T) {
 	})
 }
 
-// F27: a prefix is literal, its case included.
-func TestTakesOnlyItsPrefix(t *testing.T) {
+// F27: an underscore in a prefix matches everything. It is literal, its case
+// included; a percent sign and a backslash are no part of a topic.
+func TestUnderscoreInAPrefixMatchesOnlyItself(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		for _, name := range []string{"a_b.x", "a_b", "axb.x", "A_b.x", "a_", "a_c", "a"} {
 			f.enqueue(t, topics.New[order](name, nil), []string{name})

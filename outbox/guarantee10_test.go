@@ -39,7 +39,7 @@ func (f *fixture) enqueueOrdered(t *testing.T, topic topics.Topic[order], key, i
 }
 
 func TestOrderOldestDueFirst(t *testing.T) {
-	onEvery(t, func(t *testing.T, f *fixture) {
+	onEveryClock(t, func(t *testing.T, f *fixture) {
 		day := func(n int) outbox.EnqueueOption { return outbox.At(time.Date(2020, 1, n, 0, 0, 0, 0, time.UTC)) }
 		f.enqueue(t, plainTopic, []string{"later"}, outbox.After(time.Hour))
 		var j journal

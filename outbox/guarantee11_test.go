@@ -17,7 +17,7 @@ import (
 // Guarantee 11: undecodable is not fatal.
 
 // F22: one undecodable row stops nothing.
-func TestUndecodableIsAnOrdinaryFailedAttempt(t *testing.T) {
+func TestUndecodableRowStopsNothing(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		ids := f.enqueue(t, plainTopic, numbers(10))
 		f.exec(t, `UPDATE outbox_messages SET payload = '{"id":1}' WHERE id = ?`, ids[3].String())

@@ -163,6 +163,7 @@ func TestNotMigratedAtStartIsAnError(t *testing.T) {
 	})
 }
 
+// F29, of a file that is opened without what keeps it from being busy.
 func TestUnsuitableSQLiteAtStartIsAnErrorThatNamesTheSetting(t *testing.T) {
 	for _, c := range []struct {
 		name, settings string

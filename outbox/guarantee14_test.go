@@ -18,6 +18,7 @@ import (
 // Guarantee 14: on Postgres no transaction of ours is open while a handler
 // runs, no row lock is waited for, and the role's defaults do not matter.
 
+// F35: a slow handler keeps a transaction open. See also TestSlowHandlerHoldsNoLock.
 func TestNoTransactionIsOpenWhileAHandlerRuns(t *testing.T) {
 	onPostgres(t, func(t *testing.T, f *fixture) {
 		f.unhooked(t).enqueue(t, plainTopic, numbers(3))
@@ -68,6 +69,8 @@ var strangeDefaults = map[string]string{
 	"synchronous_commit":                  "off",
 }
 
+// F48: relays with a default of REPEATABLE READ or SERIALIZABLE. See also
+// TestDefaultIsolationOfTheRoleCausesNoCollision.
 func TestDefaultsOfTheRoleDoNotMatter(t *testing.T) {
 	for _, c := range []struct{ name, isolation, scope string }{
 		{"serializable in the database", "serializable", "DATABASE %[1]s"},

@@ -17,6 +17,8 @@ import (
 
 // LISTEN is only about latency, and not every driver has it.
 
+// F15: LISTEN dies silently. See TestRefusedListenerIsNoReconnectStorm for what
+// happens while it cannot be had.
 func TestKilledListenerCostsLatencyOnly(t *testing.T) {
 	onPostgres(t, func(t *testing.T, f *fixture) {
 		log := &logs{}

@@ -21,7 +21,7 @@ func (e *engine) recordLoop(ctx context.Context) {
 	locked := time.NewTimer(0)
 	defer locked.Stop()
 	var held []outcome // whose rows are locked
-	collisions := 0
+	var collided collisions
 	var heldUntil time.Time
 	for ctx.Err() == nil {
 		if len(held) > 0 && !time.Now().Before(heldUntil) { // however much else there is
@@ -33,9 +33,8 @@ func (e *engine) recordLoop(ctx context.Context) {
 			again, err := e.recordAll(ctx, batch)
 			if err != nil {
 				e.putBack(again)
-				if classify(err) == failureContention && collisions < maxCollisions {
-					collisions++
-					_ = sleep(ctx, collision(collisions))
+				if classify(err) == failureContention && collided.another() {
+					_ = sleep(ctx, collided.wait())
 					continue
 				}
 				e.mu.Lock()
@@ -46,7 +45,7 @@ func (e *engine) recordLoop(ctx context.Context) {
 				_ = sleep(ctx, e.outage(ctx, "record", err))
 				continue
 			}
-			collisions = 0
+			collided = collisions{}
 			e.answered("record")
 			if len(again) > 0 && len(held) == 0 {
 				heldUntil = time.Now().Add(lockedWait)

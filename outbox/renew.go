@@ -49,14 +49,15 @@ func (e *engine) renewAll(ctx context.Context, conn *ownConn) time.Duration {
 		if ctx.Err() != nil {
 			return soon
 		}
-		if classify(err) == failureContention {
-			return collision(6)
+		if classify(err) == failureContention && conn.collided.another() {
+			return conn.collided.wait()
 		}
 		e.mu.Lock()
 		e.suspectsBlocked = true
 		e.mu.Unlock()
 		return min(soon, e.outage(ctx, "renew", err))
 	}
+	conn.collided = collisions{}
 	e.health.ok("renew")
 	if !e.health.isFailing("claim", "record") { // a sweep may fail for ever, for want of the privilege
 		e.mu.Lock()
@@ -132,6 +133,8 @@ type ownConn struct {
 	db      *bun.DB
 	session session
 	conn    *bun.Conn
+
+	collided collisions // of renewals
 }
 
 func (c *ownConn) get(ctx context.Context, timeout time.Duration) (session, error) {

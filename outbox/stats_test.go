@@ -46,8 +46,9 @@ func TestStatsCountByTopicAndStatus(t *testing.T) {
 	})
 }
 
+// F34: nine days of silent backlog, all gauges at zero.
 func TestOldestDueGrowsWhileNoRelayRuns(t *testing.T) {
-	onEvery(t, func(t *testing.T, f *fixture) {
+	onEveryClock(t, func(t *testing.T, f *fixture) {
 		f.mayStayClaimed = true
 		oldest := func() time.Duration {
 			stats, err := f.store.Stats(t.Context())

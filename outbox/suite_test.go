@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +32,17 @@ import (
 )
 
 // patience bounds every wait for a state. Only a test that fails takes it.
-const patience = 20 * time.Second
+const patience = time.Minute
+
+// atScale returns the first of two sizes, or the second where the environment
+// has OUTBOX_TEST_SCALE=full: what some faults were seen at takes minutes to set
+// up, and shows just as well at the size that every run can afford.
+func atScale[N int | time.Duration](usual, full N) N {
+	if os.Getenv("OUTBOX_TEST_SCALE") == "full" {
+		return full
+	}
+	return usual
+}
 
 // order is the payload of most tests.
 type order struct {
@@ -62,13 +73,30 @@ type fixture struct {
 // database of its own, and checks the invariants of the table in cleanup.
 func onEvery(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Helper()
+	on(t, everywhere, test)
+}
+
+// onEveryClock is onEvery for what is about time. St. John's is half an hour off
+// the full hour and changes its clocks twice a year.
+func onEveryClock(t *testing.T, test func(t *testing.T, f *fixture)) {
+	t.Helper()
+	on(t, append(slices.Clip(everywhere),
+		kind{"pgdriver in St. John's", "pgdriver", "America/St_Johns"}, kind{"pgx in St. John's", "pgx", "America/St_Johns"}), test)
+}
+
+type kind struct{ name, driver, zone string }
+
+var everywhere = []kind{
+	{"sqlite", "sqlite", ""},
+	{"pgdriver", "pgdriver", ""},
+	{"pgx", "pgx", ""},
+	{"pgdriver in Kolkata", "pgdriver", "Asia/Kolkata"},
+}
+
+func on(t *testing.T, kinds []kind, test func(t *testing.T, f *fixture)) {
+	t.Helper()
 	t.Parallel()
-	for _, kind := range []struct{ name, driver, zone string }{
-		{"sqlite", "sqlite", ""},
-		{"pgdriver", "pgdriver", ""},
-		{"pgx", "pgx", ""},
-		{"pgdriver in Kolkata", "pgdriver", "Asia/Kolkata"},
-	} {
+	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			test(t, newFixture(t, kind.driver, kind.zone))
@@ -79,13 +107,13 @@ func onEvery(t *testing.T, test func(t *testing.T, f *fixture)) {
 // onPostgres is onEvery for what only Postgres has.
 func onPostgres(t *testing.T, test func(t *testing.T, f *fixture)) {
 	t.Helper()
-	t.Parallel()
-	for _, name := range []string{"pgdriver", "pgx"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, newFixture(t, name, ""))
-		})
-	}
+	on(t, everywhere[1:3], test)
+}
+
+// onSQLite is onEvery for what only SQLite has.
+func onSQLite(t *testing.T, test func(t *testing.T, f *fixture)) {
+	t.Helper()
+	on(t, everywhere[:1], test)
 }
 
 func newFixture(t *testing.T, name, zone string) *fixture {
@@ -109,27 +137,35 @@ func newFixture(t *testing.T, name, zone string) *fixture {
 // pass through faults unless it is nil.
 func (f *fixture) connect(t *testing.T, faults *faults) *bun.DB {
 	t.Helper()
-	var connector driver.Connector
-	switch f.driver {
-	case "pgdriver":
-		connector = pgdriver.NewConnector(pgdriver.WithDSN(f.url))
-	case "pgx":
-		var err error
-		connector, err = pgxstd.GetDefaultDriver().(driver.DriverContext).OpenConnector(f.url)
-		require.NoError(t, err)
-	default:
-		connector = sqliteConnector("file:" + f.url +
-			"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(OFF)&_txlock=immediate")
-	}
+	connector := f.connector(t)
 	if faults != nil {
 		connector = &faultyConnector{Connector: connector, faults: faults}
 	}
 	sqldb := sql.OpenDB(connector)
+	sqldb.SetMaxIdleConns(10) // opening a connection takes longer than most tests
 	t.Cleanup(func() { require.NoError(t, sqldb.Close()) })
 	if f.postgres {
 		return bun.NewDB(sqldb, pgdialect.New())
 	}
 	return bun.NewDB(sqldb, sqlitedialect.New())
+}
+
+// connector opens connections of the fixture's driver.
+func (f *fixture) connector(t *testing.T) driver.Connector {
+	t.Helper()
+	switch f.driver {
+	case "pgdriver":
+		// By default it gives up after 10 s, within which a busy machine does not
+		// always answer and no millions of rows are set up.
+		return pgdriver.NewConnector(pgdriver.WithDSN(f.url), pgdriver.WithReadTimeout(10*time.Minute))
+	case "pgx":
+		connector, err := pgxstd.GetDefaultDriver().(driver.DriverContext).OpenConnector(f.url)
+		require.NoError(t, err)
+		return connector
+	default:
+		return sqliteConnector("file:" + f.url +
+			"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=synchronous(OFF)&_txlock=immediate")
+	}
 }
 
 // sqliteConnector opens a DSN with the driver behind sqliteshim.

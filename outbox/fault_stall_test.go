@@ -1,0 +1,157 @@
+package outbox_test
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/typedoutbox/typedoutbox/outbox"
+)
+
+// What hangs, and what it must not cost. See guarantee12_outage_test.go for
+// what a relay does about a database that fails.
+
+// F03: the database stalls when finished work is to be recorded, and the work
+// runs again. A stall that outlasts the lease and several tries is as bad as one
+// of 20 s, which is what it lasts at full scale.
+func TestFinishedWorkIsNotRunAgainWhenItsRecordingStalls(t *testing.T) {
+	onEvery(t, func(t *testing.T, f *fixture) {
+		const rows = 20
+		ids := f.enqueue(t, plainTopic, numbers(rows))
+		own := f.on(t)
+		back := make(gate)
+		var tries atomic.Int64
+		own.faults.onStall(func(ctx context.Context, query string) error {
+			if !isSettle(query) {
+				return nil
+			}
+			tries.Add(1)
+			select {
+			case <-back:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(time.Second):
+				return io.ErrUnexpectedEOF
+			}
+		})
+		var calls, stolen atomic.Int64
+		r, log := own.relay(handling(func(context.Context, outbox.Delivery[order]) error {
+			calls.Add(1)
+			return nil
+		})), &logs{}
+		r.ClaimTimeout, r.Logger = 3*time.Second, log.logger()
+		count := watched(r)
+		stop := start(t, r)
+		eventually(t, func() bool { return calls.Load() == rows }, "all are delivered")
+		stopRival := start(t, f.relay(handling(func(context.Context, outbox.Delivery[order]) error {
+			stolen.Add(1)
+			return nil
+		})))
+		require.Eventually(t, func() bool {
+			return f.outlived(t, r.ClaimTimeout+atScale(3*time.Second, 20*time.Second), ids...) && tries.Load() > 2
+		},
+			patience, 20*time.Millisecond, "the stall outlasts the leases, which are renewed")
+		require.Equal(t, rows, f.count(t, outbox.StatusClaimed))
+		back.open()
+		eventually(t, func() bool { return f.count(t, outbox.StatusSent) == rows }, "all are recorded once it is back")
+		require.NoError(t, stop())
+		require.NoError(t, stopRival())
+		require.EqualValues(t, rows, calls.Load(), "none was delivered again")
+		require.Zero(t, stolen.Load(), "nor by another relay")
+		require.Zero(t, count("leases_lost"))
+		require.Equal(t, rows, count("sent"))
+		for _, id := range ids {
+			require.Equal(t, 1, f.get(t, id).Attempts)
+		}
+		require.Positive(t, log.count(outageLine))
+	})
+}
+
+// F17: a statement without a deadline freezes the relay. Each one of ours has
+// one, whatever it waits for: a connection of the pool, the network or a lock.
+func TestNoStatementOfOursWaitsForEver(t *testing.T) {
+	onEvery(t, func(t *testing.T, f *fixture) {
+		f.mayVanish = true
+		own := f.on(t)
+		seen := make(map[string]time.Duration) // by kind, the longest
+		var mu journal                         // for its lock
+		var endless []string
+		own.faults.onStall(func(ctx context.Context, query string) error {
+			kind := ""
+			for name, is := range map[string]func(string) bool{
+				"look": isLook, "claim": isClaim, "settlement": isSettle, "renewal": isRenewal, "sweep": isDelete,
+				"operation": func(query string) bool { return strings.Contains(query, "UPDATE outbox_messages SET status = ") },
+				"stats":     func(query string) bool { return strings.Contains(query, "GROUP BY m.topic, m.status") },
+			} {
+				if is(query) {
+					kind = name
+				}
+			}
+			deadline, ok := ctx.Deadline()
+			mu.mu.Lock()
+			defer mu.mu.Unlock()
+			if !ok {
+				endless = append(endless, query)
+			}
+			seen[kind] = max(seen[kind], time.Until(deadline))
+			return nil
+		})
+		f.fill(t, plainTopic.Name(), "sent", 3)
+		f.age(t, "status = 'sent'", month)
+		ids := f.enqueue(t, plainTopic, []string{"sent", "retried", "parked", "waits", "waits"})
+		f.abandon(t, 1, ids[4])
+		begun, finish := make(chan struct{}, 10), make(gate)
+		r := own.relay(handling(func(_ context.Context, d outbox.Delivery[order]) error {
+			begun <- struct{}{}
+			finish.pass(t)
+			switch d.Payload.ID {
+			case "retried":
+				return io.ErrUnexpectedEOF
+			case "parked":
+				return outbox.Permanent(io.ErrUnexpectedEOF)
+			}
+			return nil
+		}))
+		r.Concurrency, r.Retention, r.ClaimTimeout = 3, 10*time.Second, 2*time.Second
+		stop := start(t, r)
+		receive(t, begun, "a delivery")
+		eventually(t, func() bool {
+			return f.rowsOf(t, plainTopic.Name(), "sent") == 0 && f.outlived(t, 3*time.Second, ids[0])
+		}, "a sweep and a renewal")
+		stopped := make(chan error, 1)
+		go func() { stopped <- stop() }()
+		eventually(t, func() bool { return f.count(t, outbox.StatusPending) > 0 }, "a release")
+		finish.open()
+		require.NoError(t, receive(t, stopped, "the end of the relay"))
+		_, err := own.store.Retry(t.Context(), outbox.Filter{All: true})
+		require.NoError(t, err)
+		_, err = own.store.Discard(t.Context(), outbox.Filter{IDs: ids}, "enough")
+		require.NoError(t, err)
+		_, err = own.store.Stats(t.Context())
+		require.NoError(t, err)
+		_, err = own.store.List(t.Context(), outbox.Filter{})
+		require.NoError(t, err)
+		_, err = r.Unhandled(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, own.store.Validate(t.Context()))
+
+		require.Empty(t, endless)
+		for kind, most := range map[string]time.Duration{
+			"look": 2 * time.Second, "claim": 2 * time.Second, "renewal": time.Second, "settlement": 7 * time.Second,
+			"sweep": 7 * time.Second, "operation": 62 * time.Second, "stats": 62 * time.Second,
+		} {
+			if kind == "look" && f.postgres { // which is the claim
+				continue
+			}
+			require.NotZero(t, seen[kind], kind)
+			require.LessOrEqual(t, seen[kind], most, kind)
+		}
+		f.exec(t, "DELETE FROM outbox_messages")
+	})
+}

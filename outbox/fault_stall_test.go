@@ -73,6 +73,29 @@ func TestFinishedWorkIsNotRunAgainWhenItsRecordingStalls(t *testing.T) {
 	})
 }
 
+// A settlement that hangs in the server locks its rows there, so that their
+// leases cannot be renewed; it must be over before they are.
+func TestFinishedWorkIsNotRunAgainWhenASettlementHangsInTheServer(t *testing.T) {
+	onPostgres(t, func(t *testing.T, f *fixture) {
+		f.exec(t, `CREATE SEQUENCE settlements; CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS
+			$$ BEGIN IF nextval('settlements') = 1 THEN PERFORM pg_sleep(60); END IF; RETURN NEW; END $$;
+			CREATE TRIGGER hang BEFORE UPDATE ON outbox_messages FOR EACH ROW WHEN (NEW.status = 'sent') EXECUTE FUNCTION hang()`)
+		var calls atomic.Int64
+		handler := func(context.Context, outbox.Delivery[order]) error { calls.Add(1); return nil }
+		for range 2 {
+			r := f.on(t).relay(handling(handler))
+			r.ClaimTimeout, r.Interval = 4*time.Second, 2*time.Millisecond
+			start(t, r)
+		}
+		id := f.enqueue(t, plainTopic, []string{"a"})[0]
+		eventually(t, func() bool { return f.get(t, id).Status == outbox.StatusSent }, "it is recorded")
+		require.EqualValues(t, 1, calls.Load())
+		m := f.get(t, id)
+		require.Equal(t, 1, m.Attempts)
+		require.Less(t, m.SentAt.Sub(m.ClaimedAt), 4*time.Second, "before its lease could end")
+	})
+}
+
 // F17: a statement without a deadline freezes the relay. Each one of ours has
 // one, whatever it waits for: a connection of the pool, the network or a lock.
 func TestNoStatementOfOursWaitsForEver(t *testing.T) {
@@ -85,7 +108,7 @@ func TestNoStatementOfOursWaitsForEver(t *testing.T) {
 		own.faults.onStall(func(ctx context.Context, query string) error {
 			kind := ""
 			for name, is := range map[string]func(string) bool{
-				"look": isLook, "claim": isClaim, "settlement": isSettle, "renewal": isRenewal, "sweep": isDelete,
+				"look": func(query string) bool { return isLook(query) && !isClaim(query) }, "claim": isClaim, "settlement": isSettle, "renewal": isRenewal, "sweep": isDelete,
 				"operation": func(query string) bool { return strings.Contains(query, "UPDATE outbox_messages SET status = ") },
 				"stats":     func(query string) bool { return strings.Contains(query, "GROUP BY m.topic, m.status") },
 			} {

@@ -90,7 +90,7 @@ func (e *engine) recordAll(ctx context.Context, batch []outcome) (again []outcom
 	for i, o := range batch {
 		verdicts[i] = o.verdict
 	}
-	done, err := e.session.settle(ctx, statementTimeout, verdicts)
+	done, err := e.session.settle(ctx, e.recordStatement, verdicts)
 	switch {
 	case err == nil:
 		return e.recordedOf(ctx, batch, done)
@@ -141,7 +141,7 @@ func (e *engine) recordedOf(ctx context.Context, batch []outcome, done map[ID]bo
 	for i, o := range untouched {
 		ids[i] = o.verdict.ID
 	}
-	found, err := e.session.holdings(ctx, statementTimeout, ids)
+	found, err := e.session.holdings(ctx, e.recordStatement, ids)
 	if err != nil {
 		return untouched, fmt.Errorf("read back: %w", err)
 	}

@@ -48,6 +48,7 @@ type relaySettings struct {
 	deliverTimeout, shutdownTimeout  time.Duration
 	retention                        time.Duration
 	claimStatement, renewalStatement time.Duration
+	recordStatement                  time.Duration
 }
 
 // settings checks the fields and fills in the defaults. Its error lists
@@ -98,6 +99,9 @@ func (r *Relay) settings() (relaySettings, error) {
 	// A renewal that begins a quarter into the lease and is given up after twice
 	// this leaves another quarter for the next.
 	s.renewalStatement = min(statementTimeout, s.claimTimeout/4)
+	// While a statement that records hangs in the server, its rows are locked and
+	// their leases cannot be renewed.
+	s.recordStatement = min(statementTimeout, max(s.claimTimeout/4, time.Second))
 	return s, nil
 }
 

@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -38,7 +40,8 @@ type Client struct {
 
 // Pick asks the warehouse to pick, in the name of a message. The error says what
 // the outbox should make of it: a request that the warehouse will never accept is
-// permanent, and Retry-After is heeded.
+// permanent, a warehouse that cannot be reached is unavailable, and Retry-After is
+// heeded.
 func (c *Client) Pick(ctx context.Context, messageID outbox.ID, p Pick) error {
 	body, err := json.Marshal(p)
 	if err != nil {
@@ -56,7 +59,11 @@ func (c *Client) Pick(ctx context.Context, messageID outbox.ID, p Pick) error {
 		client = http.DefaultClient
 	}
 	res, err := client.Do(req)
-	if err != nil {
+	var op *net.OpError
+	switch {
+	case errors.As(err, &op) && op.Op == "dial": // nobody is there: no other order would get through either
+		return outbox.Unavailable(err)
+	case err != nil:
 		return err
 	}
 	defer func() { _ = res.Body.Close() }()

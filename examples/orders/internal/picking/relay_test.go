@@ -51,6 +51,11 @@ func deliver(t *testing.T, warehouse http.Handler) outbox.Message {
 	t.Helper()
 	server := httptest.NewServer(warehouse)
 	defer server.Close()
+	return deliverTo(t, server)
+}
+
+func deliverTo(t *testing.T, server *httptest.Server) outbox.Message {
+	t.Helper()
 	db := testutil.SQLite(t)
 	err := db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
 		return outbox.Enqueue(ctx, tx, events.OrderCreatedTopic, events.OrderCreated{OrderID: "ord_1", CustomerID: "ann", Number: 1, SKU: "lamp", Quantity: 2})
@@ -95,4 +100,13 @@ func TestRelayTriesAgainWhenNobodyAnswers(t *testing.T) {
 	message := deliver(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	require.Equal(t, outbox.StatusPending, message.Status)
 	require.NotEmpty(t, message.LastError)
+}
+
+func TestRelaySpendsNoAttemptWhileTheWarehouseIsDown(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	message := deliverTo(t, server)
+	require.Equal(t, outbox.StatusPending, message.Status)
+	require.Zero(t, message.Attempts)
+	require.NotZero(t, message.UnavailableSince)
 }

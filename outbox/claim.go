@@ -22,7 +22,7 @@ const (
 // claimRequest is one look of a relay.
 type claimRequest struct {
 	take     takeSet
-	limit    int           // due rows at most
+	limit    int           // due rows at most, perhaps none
 	suspect  bool          // and one row whose lease expired
 	own      []ID          // tokens under which the relay itself still works: those are no suspects
 	name     string        // claimed_by
@@ -111,6 +111,9 @@ func (s session) claimPostgres(ctx context.Context, req claimRequest) ([]claimed
 	}
 	// due is the oldest of so many candidates that nobody has locked.
 	due := func(candidates int, condition string) string {
+		if req.limit == 0 {
+			return "SELECT NULL::uuid AS id, NULL::timestamptz AS available_at WHERE false"
+		}
 		return fmt.Sprintf(`SELECT m.id, m.available_at FROM outbox_messages AS m
 	WHERE m.id = ANY (ARRAY(
 			SELECT c.id FROM take CROSS JOIN LATERAL (
@@ -135,14 +138,14 @@ func (s session) claimPostgres(ctx context.Context, req claimRequest) ([]claimed
 	UNION ALL SELECT id, available_at, kind FROM suspect
 )
 UPDATE outbox_messages AS m
-SET status = 'claimed', attempts = m.attempts + CASE picked.kind WHEN %d THEN 0 ELSE 1 END,
+SET status = 'claimed', attempts = m.attempts + CASE WHEN picked.kind = %d OR m.attempts > %d THEN 0 ELSE 1 END,
 	claimed_at = statement_timestamp(), claimed_by = ?,
 	claim_token = (CASE picked.kind WHEN %d THEN ? WHEN %d THEN ? ELSE ? END)::uuid,
 	available_at = statement_timestamp() + interval '%d microseconds', updated_at = statement_timestamp()
 FROM picked WHERE m.id = picked.id
 RETURNING %s, picked.kind, %s`,
 		req.take.taken(), due(2*req.limit, "true"), due(manyCandidates, "NOT EXISTS (SELECT 1 FROM due)"), suspects,
-		claimDue, claimDue, claimExhausted, claimDue, claimSuspect, req.lease.Microseconds(),
+		claimDue, claimDue, claimExhausted, maxMaxAttempts, claimDue, claimSuspect, req.lease.Microseconds(),
 		s.messageColumns("m"), s.micros("picked.available_at"))
 
 	var out []claimed
@@ -202,19 +205,22 @@ func (s session) claimSQLite(ctx context.Context, req claimRequest) ([]claimed, 
 		return nil, nil
 	}
 	query := fmt.Sprintf(`UPDATE outbox_messages AS m
-SET status = 'claimed', attempts = m.attempts + CASE r.kind WHEN %d THEN 0 ELSE 1 END,
+SET status = 'claimed', attempts = m.attempts + CASE WHEN r.kind = %d OR m.attempts > %d THEN 0 ELSE 1 END,
 	claimed_at = %s, claimed_by = ?, claim_token = CASE r.kind WHEN %d THEN ? WHEN %d THEN ? ELSE ? END,
 	available_at = %s, updated_at = %s
 FROM %s WHERE m.id = r.id AND m.available_at = r.due
 	AND m.status = CASE r.kind WHEN %d THEN 'pending' ELSE 'claimed' END
 RETURNING %s`,
-		claimExhausted, s.now(), claimDue, claimSuspect, s.nowPlus("?"), s.now(),
+		claimExhausted, maxMaxAttempts, s.now(), claimDue, claimSuspect, s.nowPlus("?"), s.now(),
 		s.recordSet("r", recordColumn{"id", ""}, recordColumn{"due", ""}, recordColumn{"kind", ""}), claimDue,
 		strings.ReplaceAll(s.messageColumns("m"), "m.", ""))
 	var out []claimed
 	err = s.query(ctx, req.deadline, func(rows *sql.Rows) error {
 		m, err := scanMessage(rows)
-		c := found[m.ID.String()]
+		c, known := found[m.ID.String()]
+		if err == nil && !known { // no later statement would find it
+			err = fmt.Errorf("its id is not written as %s", m.ID)
+		}
 		out = append(out, claimed{msg: m, kind: c.Kind, due: c.Due, unreadable: err})
 		return nil
 	}, query, req.name, req.tokens[claimDue].String(), req.tokens[claimSuspect].String(), req.tokens[claimExhausted].String(),

@@ -147,6 +147,7 @@ func (e *engine) giveUp(f *flight) {
 	}
 	f.stuck = true
 	e.stuck++
+	e.stuckProbe(f)
 	defer e.dispatch() // which gives back what waits for the slots, if all are stuck
 	nudge(e.room)
 	e.metrics.stuck(f.msg.Topic)

@@ -37,7 +37,7 @@ func (d sqlDialect) nowPlus(micros string) string {
 // SQLite; dbTime scans both.
 func (d sqlDialect) micros(column string) string {
 	if d.postgres {
-		return "CASE WHEN isfinite(" + column + ") THEN (extract(epoch FROM " + column + ") * 1000000)::bigint END"
+		return "CASE WHEN " + column + " > '-infinity' AND " + column + " < '200000-01-01' THEN (extract(epoch FROM " + column + ") * 1000000)::bigint END"
 	}
 	return column
 }

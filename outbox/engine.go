@@ -34,7 +34,7 @@ type engine struct {
 	stuck    int              // how many of active are stuck
 	outcomes []outcome        // to be recorded
 	stopping bool
-	pauses
+	destinations
 	recorded int // rows recorded as sent
 	released int // rows given back
 
@@ -53,7 +53,7 @@ func newEngine(cfg relaySettings, wake chan struct{}, hooks *registration, drain
 		health:  health{log: cfg.log},
 		room:    make(chan struct{}, 1), record: make(chan struct{}, 1), renewN: make(chan struct{}, 1),
 		flights: map[ID]*flight{}, active: map[*flight]bool{},
-		pauses: pauses{paused: map[string]*topicPause{}, flowing: map[string]bool{}},
+		destinations: newDestinations(),
 	}
 }
 
@@ -271,6 +271,7 @@ func (e *engine) release(f *flight) {
 // finish hands an outcome to the recorder. The caller holds mu.
 func (e *engine) finish(o outcome) {
 	o.flight.state = flightSettling
+	e.probeOver(o.flight)
 	e.outcomes = append(e.outcomes, o)
 	nudge(e.record)
 }
@@ -281,17 +282,24 @@ func (e *engine) end(f *flight) {
 		return
 	}
 	delete(e.flights, f.ID)
-	if f.probe != nil {
-		f.probe.probes--
-	}
-	if f.isSuspect() {
-		e.suspectFlights--
-		e.suspectLook = time.Time{} // there may be another
-		if !e.stopping {
-			nudge(e.wake)
-		}
-	}
+	e.probeOver(f)
+	e.suspectOver(f)
 	nudge(e.room)
+}
+
+// suspectOver makes way for the next suspect, once the outcome of this one is
+// recorded, so that the next does not take it along, or cannot be for now. The
+// caller holds mu.
+func (e *engine) suspectOver(f *flight) {
+	if !f.suspected {
+		return
+	}
+	f.suspected = false
+	e.suspectFlights--
+	e.suspectLook = time.Time{} // there may be another
+	if !e.stopping {
+		nudge(e.wake)
+	}
 }
 
 // lose gives up a flight that another relay holds. The caller holds mu.

@@ -60,18 +60,22 @@ func (e *permanentError) Unwrap() error { return e.err }
 // not spent, and the relay pauses the topic instead of walking through its
 // backlog: it gives back what it has claimed of it and delivers one message at a
 // time, after 1 s, 2 s, 4 s and so on up to a minute, give or take 10 %, until a
-// handler returns anything else. Each relay does so for itself. Only a message
-// that has been answered so for longer than Relay.MaxOutage is parked.
+// handler returns anything else. Each relay does so for itself, and such probes
+// take a quarter of its slots at most. Only a message that has been answered so
+// for longer than Relay.MaxOutage is parked, and not before the topic has been
+// paused for a minute, so that a blip parks nobody.
 //
 // Use it where no message of the topic could get through. An error that may be
 // due to this message, a 500 for instance, is better returned as it is: after
-// MaxAttempts it is parked, and the others go on. A message that says
-// Unavailable again while others of its topic get through waits alone, twice as
-// long each time.
+// MaxAttempts it is parked, and the others go on. So is one that concerns one of
+// many destinations of a topic. A message that says Unavailable again although
+// others of its topic got through in between waits alone, about twice as long
+// each time, up to Relay.MaxBackoff.
 //
-// A [RetryAfter] within says when to probe next, and a [Permanent] within parks
-// the message all the same. It is found through wrapping and errors.Join.
-// Unavailable(nil) is nil.
+// A [RetryAfter] within says when to deliver this message again; the topic is
+// probed after as long, a minute at most. A [Permanent] within parks the message
+// all the same. It is found through wrapping and errors.Join. Unavailable(nil)
+// is nil.
 func Unavailable(err error) error {
 	if err == nil {
 		return nil

@@ -12,6 +12,15 @@ var (
 	ProbeWait      = probeWait
 )
 
+// MaxOutageOf is the MaxOutage with which a relay would run.
+func MaxOutageOf(r *Relay) time.Duration {
+	cfg, err := r.settings()
+	if err != nil {
+		panic(err)
+	}
+	return cfg.maxOutage
+}
+
 // RelayStatements are the statements of a relay without its loops: a test
 // decides which is sent when, however late.
 type RelayStatements struct{ engine *engine }

@@ -24,12 +24,13 @@ type flight struct {
 	ordered bool
 	probe   *topicPause // that it is a probe of, or nil
 
-	state   flightState
-	until   time.Time // the lease is known to be live until then, on the monotonic clock
-	started time.Time
-	cancel  context.CancelCauseFunc // while running
-	lost    bool                    // another relay has it, or nobody
-	stuck   bool                    // recorded as failed while its handler runs on
+	state     flightState
+	until     time.Time // the lease is known to be live until then, on the monotonic clock
+	started   time.Time
+	cancel    context.CancelCauseFunc // while running
+	suspected bool                    // it is the one suspect of the relay
+	lost      bool                    // another relay has it, or nobody
+	stuck     bool                    // recorded as failed while its handler runs on
 }
 
 // attrs names the message in a log line. An ordering key says what else waits.

@@ -22,7 +22,7 @@ func (f *fixture) refuse(t *testing.T, condition string) {
 		f.exec(t, "ALTER TABLE outbox_messages ADD CONSTRAINT refusing CHECK (NOT ("+condition+")) NOT VALID")
 		return
 	}
-	for _, column := range []string{"last_error", "status", "attempts"} {
+	for _, column := range []string{"id = ", "last_error", "status", "attempts"} {
 		condition = strings.ReplaceAll(condition, column, "NEW."+column)
 	}
 	f.exec(t, "CREATE TRIGGER refusing BEFORE UPDATE ON outbox_messages WHEN "+condition+

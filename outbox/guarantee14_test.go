@@ -140,7 +140,7 @@ func TestDefaultsOfTheRoleDoNotMatter(t *testing.T) {
 				var timeouts []string
 				require.NoError(t, f.db.NewRaw("SELECT DISTINCT what || ': ' || timeout FROM settings_seen ORDER BY 1").Scan(t.Context(), &timeouts))
 				require.Equal(t, []string{
-					"claimed to claimed: 750ms", "claimed to pending: 5s", "claimed to sent: 5s", "pending to claimed: 1500ms", "sweep: 5s",
+					"claimed to claimed: 750ms", "claimed to pending: 1s", "claimed to sent: 1s", "pending to claimed: 1500ms", "sweep: 5s",
 				}, timeouts)
 				f.requireSettings(t, db, defaults, "after")
 			})

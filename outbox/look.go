@@ -14,19 +14,65 @@ func (e *engine) look(work context.Context, disowned *orphans) (int, error) {
 	e.mu.Unlock()
 	taken := 0
 	for _, errand := range errands {
-		n, err := e.claim(work, disowned, errand)
+		run := e.takeDue
+		if errand.probe != nil {
+			run = e.probe
+		}
+		n, err := run(work, disowned, errand)
+		taken += n
 		if err != nil {
 			return taken, err
 		}
-		taken += n
 	}
 	return taken, nil
 }
 
-// claim runs one claim of a look.
-func (e *engine) claim(work context.Context, disowned *orphans, errand errand) (int, error) {
+// takeDue claims what there is room for, and a suspect from time to time.
+func (e *engine) takeDue(work context.Context, disowned *orphans, errand errand) (int, error) {
+	begun := time.Now()
+	e.mu.Lock()
+	room := max(e.batch-len(e.ready), 1)
+	suspect := e.maySuspect(begun) && (e.drain || !begun.Before(e.suspectLook))
+	if suspect {
+		e.suspectLook = begun.Add(e.interval)
+	}
+	e.mu.Unlock()
+	n, err := e.claim(work, disowned, errand, room, suspect)
+	if err != nil && suspect {
+		e.mu.Lock()
+		e.suspectLook = begun
+		e.mu.Unlock()
+	}
+	return n, err
+}
+
+// probe claims one message of a paused topic: a suspect if nothing else is due.
+func (e *engine) probe(work context.Context, disowned *orphans, errand errand) (int, error) {
+	begun := time.Now()
+	n, err := e.claim(work, disowned, errand, 1, false)
+	e.mu.Lock()
+	suspect := e.maySuspect(begun)
+	e.mu.Unlock()
+	if err == nil && n == 0 && suspect {
+		n, err = e.claim(work, disowned, errand, 0, true)
+	}
+	if err != nil {
+		return n, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n == 0 {
+		e.idle(errand.probe, begun)
+	} else {
+		errand.probe.idleSince, errand.probe.idleLooks = time.Time{}, 0
+	}
+	return n, nil
+}
+
+// claim runs one claim, of so many due rows at most.
+func (e *engine) claim(work context.Context, disowned *orphans, errand errand, limit int, suspect bool) (int, error) {
 	req := claimRequest{
-		take: errand.take, name: e.name, lease: e.claimTimeout, deadline: e.claimStatement,
+		take: errand.take, limit: limit, suspect: suspect, name: e.name, lease: e.claimTimeout, deadline: e.claimStatement,
 	}
 	for i := range req.tokens {
 		token, err := newToken()
@@ -36,19 +82,11 @@ func (e *engine) claim(work context.Context, disowned *orphans, errand errand) (
 		req.tokens[i] = token
 	}
 	begun := time.Now() // before the statement, whose time starts the lease
-	e.mu.Lock()
-	req.limit = max(e.batch-len(e.ready), 1)
-	req.suspect = e.maySuspect(begun)
-	if errand.probe != nil {
-		req.limit = 1
-	} else {
-		req.suspect = req.suspect && (e.drain || !begun.Before(e.suspectLook))
-	}
 	if req.suspect {
+		e.mu.Lock()
 		req.own = e.tokens()
+		e.mu.Unlock()
 	}
-	e.mu.Unlock()
-
 	rows, err := e.session.claim(work, req)
 	if err != nil {
 		if unknownOutcome(err) {
@@ -59,12 +97,6 @@ func (e *engine) claim(work context.Context, disowned *orphans, errand errand) (
 	e.answered("claim")
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch p := errand.probe; {
-	case p != nil:
-		p.idle = len(rows) == 0
-	case req.suspect:
-		e.suspectLook = begun.Add(e.interval)
-	}
 	for _, c := range rows {
 		if c.unreadable != nil {
 			e.log.Error("outbox: a row cannot be read, so it is not delivered; repair it or delete it", "id", c.msg.ID, "error", c.unreadable)
@@ -104,8 +136,10 @@ func (e *engine) admit(c claimed, req claimRequest, begun time.Time, probe *topi
 	e.flights[f.ID] = f
 	if probe != nil {
 		probe.probes++
+		e.probing++
 	}
 	if f.isSuspect() {
+		f.suspected = true
 		e.suspectFlights++
 	}
 	if f.kind == claimExhausted {

@@ -47,8 +47,9 @@ type Message struct {
 	UpdatedAt time.Time
 	SentAt    time.Time
 
-	// UnavailableSince is when a handler first answered [Unavailable]. It is
-	// zero once a handler has returned anything else.
+	// UnavailableSince is when a handler first answered [Unavailable], in the
+	// outage that the message has met last. It is zero once a handler has
+	// returned anything else, and after a Retry.
 	UnavailableSince time.Time
 }
 

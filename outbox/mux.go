@@ -52,8 +52,8 @@ type HandleOption func(*route) error
 // Default Relay.DeliverTimeout.
 func Timeout(d time.Duration) HandleOption {
 	return func(r *route) error {
-		if d <= 0 {
-			return fmt.Errorf("Timeout(%v): use a positive duration", d)
+		if d <= 0 || d > maxDuration {
+			return fmt.Errorf("Timeout(%v): use a positive duration, of %v at most", d, maxDuration)
 		}
 		r.timeout = d
 		return nil

@@ -3,6 +3,7 @@ package outbox_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -145,6 +146,7 @@ func TestHandlePanicsOnProgrammerErrors(t *testing.T) {
 		{"a nil mux", func(*outbox.Mux) { outbox.Handle(nil, plainTopic, acknowledge) }, []string{"nil"}},
 		{"a nil handler", func(mux *outbox.Mux) { outbox.Handle[order](mux, foreignTopic, nil) }, []string{`"invoices.paid"`, "nil"}},
 		{"the zero topic", func(mux *outbox.Mux) { outbox.Handle(mux, zero, acknowledge) }, []string{"topics.New"}},
+		{"a timeout of centuries", func(mux *outbox.Mux) { outbox.Handle(mux, foreignTopic, acknowledge, outbox.Timeout(math.MaxInt64)) }, []string{"876000h0m0s at most"}},
 		{"no timeout", func(mux *outbox.Mux) { outbox.Handle(mux, foreignTopic, acknowledge, outbox.Timeout(0)) }, []string{"Timeout(0s)"}},
 		{"no attempts", func(mux *outbox.Mux) { outbox.Handle(mux, foreignTopic, acknowledge, outbox.MaxAttempts(0)) }, []string{"MaxAttempts(0)"}},
 		{"too many attempts", func(mux *outbox.Mux) { outbox.Handle(mux, foreignTopic, acknowledge, outbox.MaxAttempts(1_000_001)) }, []string{"MaxAttempts(1000001)"}},

@@ -67,9 +67,11 @@ func (s Store) Observe(meter metric.Meter) (metric.Registration, error) {
 // oldestDue is a query for (topic, seconds) of every topic with pending rows or
 // expired leases: one probe of an index for each topic.
 func (s session) oldestDue() string {
-	age := "max((julianday('now') - julianday(min(due))) * 86400, 0)"
+	// A time that is not over, or none, is no age: somebody may hold a row back
+	// with 'infinity'.
+	age := "coalesce(max((julianday('now') - julianday(min(due))) * 86400, 0), 0)"
 	if s.postgres {
-		age = "greatest(extract(epoch FROM statement_timestamp() - greatest(min(due), timestamptz 'epoch')), 0)::float8"
+		age = "CASE WHEN min(due) <= statement_timestamp() THEN extract(epoch FROM statement_timestamp() - greatest(min(due), timestamptz 'epoch')) ELSE 0 END::float8"
 	}
 	return "WITH RECURSIVE " + takeSet{}.taken() + `, oldest AS (
 	SELECT topic, (SELECT min(m.available_at) FROM outbox_messages AS m WHERE m.topic = take.topic AND m.status = 'pending') AS due FROM take

@@ -77,3 +77,6 @@ func isSettlement(query string) bool { return strings.Contains(query, "sent_at =
 
 // isSweep tells a statement that deletes what is past its retention.
 func isSweep(query string) bool { return strings.Contains(query, "DELETE FROM outbox_messages") }
+
+// containsTopic reports whether a look is for a topic.
+func containsTopic(query, topic string) bool { return strings.Contains(query, "'"+topic+"'") }

@@ -47,6 +47,11 @@ func (e *engine) recordLoop(ctx context.Context) {
 			}
 			collided = collisions{}
 			e.answered("record")
+			e.mu.Lock()
+			for _, o := range again { // they are held up by themselves, and hold up nobody
+				e.suspectOver(o.flight)
+			}
+			e.mu.Unlock()
 			if len(again) > 0 && len(held) == 0 {
 				heldUntil = time.Now().Add(lockedWait)
 				locked.Reset(lockedWait)
@@ -111,7 +116,14 @@ func (e *engine) recordAll(ctx context.Context, batch []outcome) (again []outcom
 // refused is the outcome to try after the database has refused o alone: the
 // same without its reason, which is the only part of it that is not ours.
 func (e *engine) refused(o outcome, err error) outcome {
-	if o.tries++; o.tries == 1 || o.tries%100 == 0 {
+	o.tries++
+	if e.drain && o.tries > 1 { // without its reason, too
+		e.mu.Lock()
+		e.recordErr = err
+		e.mu.Unlock()
+		nudge(e.room)
+	}
+	if o.tries == 1 || o.tries%100 == 0 {
 		e.log.Error("outbox: the database refuses to record an outcome; the relay goes on trying", "topic", o.flight.msg.Topic,
 			"id", o.flight.msg.ID, "status", o.verdict.Status, "error", err)
 	}

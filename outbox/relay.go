@@ -73,7 +73,9 @@ type Relay struct {
 	MaxBackoff time.Duration
 
 	// MaxOutage is for how long a message may meet a destination that is down
-	// before it is parked as failed; see [Unavailable]. Default 24h.
+	// before it is parked as failed; see [Unavailable]. It is counted in the
+	// table, across restarts, from the first time that the message met it.
+	// Default 24h.
 	MaxOutage time.Duration
 
 	// ClaimTimeout is the lease: how long a crash goes unnoticed. Leases are
@@ -122,7 +124,8 @@ func (r *Relay) Start(ctx context.Context) error {
 
 // Drain delivers what is due, until a look finds nothing due, and returns how
 // many rows were recorded as sent. A failed delivery is no error: it is due
-// later. A database error is one, and so is the end of ctx. Use it in tests, in
+// later. Nor is a destination that is down: the due messages of its topic are
+// left. A database error is one, and so is the end of ctx. Use it in tests, in
 // scheduled jobs and to step a relay by hand.
 func (r *Relay) Drain(ctx context.Context) (int, error) {
 	return r.run(ctx, true)

@@ -27,6 +27,7 @@ type verdict struct {
 	Due      any    `json:"due,omitempty"`    // or due again when it was before the claim
 	Reason   string `json:"reason,omitempty"` // the new last_error
 	Down     bool   `json:"down,omitempty"`   // its destination is unavailable
+	Anew     bool   `json:"anew,omitempty"`   // likewise, in an outage that began now
 	Next     *ID    `json:"next,omitempty"`   // the new claim_token of a row that stays claimed
 }
 
@@ -39,6 +40,7 @@ var verdictColumns = []recordColumn{
 	{"due", "bigint"},
 	{"reason", "text"},
 	{"down", "boolean"},
+	{"anew", "boolean"},
 	{"next", "uuid"},
 }
 
@@ -52,10 +54,10 @@ var verdictColumns = []recordColumn{
 func (s session) settle(ctx context.Context, timeout time.Duration, verdicts []verdict) (map[ID]bool, error) {
 	set := fmt.Sprintf(`SET status = r.status, attempts = r.attempts,
 	available_at = CASE WHEN r.due IS NOT NULL THEN %s WHEN r.wait IS NOT NULL THEN %s ELSE %s END,
-	unavailable_since = CASE WHEN r.down THEN coalesce(m.unavailable_since, %s) WHEN r.due IS NOT NULL THEN m.unavailable_since END,
+	unavailable_since = CASE WHEN r.anew THEN %s WHEN r.down THEN coalesce(m.unavailable_since, %s) WHEN r.due IS NOT NULL THEN m.unavailable_since END,
 	last_error = coalesce(r.reason, m.last_error), claim_token = r.next,
 	sent_at = CASE r.status WHEN 'sent' THEN %s END, updated_at = %s`,
-		s.timestamp("r.due"), s.nowPlus("r.wait"), s.now(), s.now(), s.now(), s.now())
+		s.timestamp("r.due"), s.nowPlus("r.wait"), s.now(), s.now(), s.now(), s.now(), s.now())
 	return s.changed(ctx, timeout, s.underLock(set, verdictColumns), record(verdicts))
 }
 

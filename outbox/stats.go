@@ -68,7 +68,7 @@ func (s session) topicStats(ctx context.Context, where string, args ...any) ([]T
 	due := "min(CASE WHEN m.status IN ('pending', 'claimed') AND m.available_at <= " + s.now() + " THEN " + since + " END)"
 	age := "CAST((julianday('now') - julianday(" + due + ")) * 86400000000 AS INTEGER)"
 	if s.postgres {
-		age = s.micros("statement_timestamp() - " + due)
+		age = "(extract(epoch FROM statement_timestamp() - " + due + ") * 1000000)::bigint"
 	}
 	var out []TopicStats
 	err := s.query(ctx, operationTimeout, func(rows *sql.Rows) error {

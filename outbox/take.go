@@ -93,9 +93,9 @@ func withPrefix(column, prefix string) string {
 	return fmt.Sprintf("(%s >= %s AND %s < %s)", column, quote(prefix), column, quote(prefix[:last]+string(rune(prefix[last]+1))))
 }
 
-// quote returns s, which is made of the alphabet of topic names, as a SQL
-// literal.
-func quote(s string) string { return "'" + s + "'" }
+// quote returns s as a SQL literal. It is made of the alphabet of topic names,
+// or stands in a statement without arguments: a "?" would ask for one.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // values is the listed topics as rows (topic, version, max_attempts).
 func (t takeSet) values() string {

@@ -82,34 +82,36 @@ func TestUnavailableLastsUntilAHandlerReturnsAnythingElse(t *testing.T) {
 
 func TestUnavailableForLongerThanMaxOutageParks(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
+		require.Equal(t, 24*time.Hour, outbox.MaxOutageOf(f.relay(answering(nil))), "by default")
 		for _, c := range []struct {
-			what   string
-			max    time.Duration
-			down   time.Duration
-			parked bool
+			what      string
+			max, down time.Duration
+			parked    bool
 		}{
-			{"not yet, by default", 0, 24*time.Hour - time.Minute, false},
-			{"by default after a day", 0, 24*time.Hour + time.Minute, true},
+			{"long enough", 300 * time.Millisecond, time.Hour, true},
 			{"not yet", time.Hour, 59 * time.Minute, false},
-			{"as configured", time.Hour, 61 * time.Minute, true},
 		} {
 			id := f.enqueue(t, plainTopic, []string{c.what})[0]
-			r := f.relay(answering(outbox.Unavailable(errDown)))
-			r.MaxOutage = c.max
-			drain(t, r)
+			drain(t, f.relay(answering(outbox.Unavailable(errDown))))
 			require.Equal(t, 1, f.shift(t, "unavailable_since", -c.down, "unavailable_since IS NOT NULL"))
 			f.makeDue(t)
-			drain(t, r)
+			r := f.relay(answering(outbox.Unavailable(outbox.RetryAfter(100*time.Millisecond, errDown))))
+			r.MaxOutage = c.max
+			count := watched(r)
+			stop := start(t, r)
+			eventually(t, func() bool { return count("unavailable") >= 6 || f.get(t, id).Status == outbox.StatusFailed }, "%s: probes", c.what)
+			require.NoError(t, stop())
 			m := f.get(t, id)
 			if c.parked {
 				require.Equal(t, outbox.StatusFailed, m.Status, c.what)
+				require.Greater(t, count("unavailable"), 1, "not by the first that it meets")
 				require.Contains(t, m.LastError, "MaxOutage")
 				require.Contains(t, m.LastError, errDown.Error())
+				require.Zero(t, m.UnavailableSince)
 				n, err := f.store.Retry(t.Context(), outbox.Filter{IDs: []outbox.ID{id}})
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
-				require.Zero(t, f.get(t, id).UnavailableSince, "a fresh start")
-				drain(t, r)
+				drain(t, f.relay(answering(outbox.Unavailable(errDown))))
 				m = f.get(t, id)
 			}
 			require.Equal(t, outbox.StatusPending, m.Status, c.what)
@@ -117,6 +119,31 @@ func TestUnavailableForLongerThanMaxOutageParks(t *testing.T) {
 			f.exec(t, "DELETE FROM outbox_messages")
 			f.mayVanish = true
 		}
+	})
+}
+
+// A message that blames its destination in vain for longer than MaxOutage is
+// parked, too, though the topic is never paused for so long.
+func TestUnavailableInVainForLongerThanMaxOutageParks(t *testing.T) {
+	onEvery(t, func(t *testing.T, f *fixture) {
+		r := f.relay(handling(func(_ context.Context, d outbox.Delivery[order]) error {
+			if d.Payload.ID == "bad" {
+				return outbox.Unavailable(errDown)
+			}
+			return nil
+		}))
+		r.BaseBackoff = 100 * time.Millisecond
+		bad := f.enqueue(t, plainTopic, []string{"bad"})[0]
+		start(t, r)
+		for n := 0; f.get(t, bad).Status != outbox.StatusFailed; n++ {
+			require.Less(t, n, 100, "parked after a few tries")
+			id := f.enqueue(t, plainTopic, []string{fmt.Sprint(n)})[0]
+			eventually(t, func() bool { return f.get(t, id).Status == outbox.StatusSent }, "others get through")
+			f.shift(t, "unavailable_since", -25*time.Hour, "status = 'pending' AND unavailable_since IS NOT NULL")
+			f.makeDue(t)
+			r.Wake()
+		}
+		require.Contains(t, f.get(t, bad).LastError, "MaxOutage")
 	})
 }
 
@@ -230,6 +257,7 @@ func TestUnavailableWhileOthersGetThroughConcernsTheMessageAlone(t *testing.T) {
 		through("probe")
 		eventually(t, func() bool { return l.count("only this message waits") == 1 }, "it is due again by itself")
 		eventually(t, func() bool { return f.get(t, bad).Status == outbox.StatusPending }, "that is recorded")
+		through("before")
 
 		paused := l.count("its topic is paused") // once more if it was the probe
 		for _, hours := range []time.Duration{0, 1, 3} {

@@ -90,6 +90,15 @@ func (s RelayStatements) ReleaseTokens(ctx context.Context, tokens [3]ID) (left 
 	return s.engine.session.releaseTokens(ctx, s.engine.claimStatement, tokens)
 }
 
+// Disown gives up claims whose outcome is unknown, in the way of a running relay
+// that is being stopped: once, or a little later. It returns how to wait for that.
+func (s RelayStatements) Disown() (release func(ctx context.Context, tokens [3]ID), wait func()) {
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	o := &orphans{engine: s.engine, stop: stopped}
+	return o.release, o.Wait
+}
+
 // Sweep deletes at most limit rows as the relay does.
 func (s RelayStatements) Sweep(ctx context.Context, olderThan time.Duration, limit int) (int, error) {
 	return s.engine.session.sweep(ctx, statementTimeout, s.engine.take.sweeps(), olderThan, limit)

@@ -148,24 +148,45 @@ func TestOutageOfADestinationConcernsItsTopicAndAliasesOnly(t *testing.T) {
 // A relay with one raw function pauses the topics of its prefix one by one.
 func TestOutageOfARawDestinationPausesTopicByTopic(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
-		down := &flaky{retry: 100 * time.Millisecond}
-		down.down.Store(true)
+		const short, long, none = 0, 1, 2
+		var down atomic.Int64 // short
+		var calls [3]atomic.Int64
 		dead, alive := topics.New[order]("raw.dead", nil), topics.New[order]("raw.zalive", nil)
 		r := f.relay(nil)
 		r.TopicPrefix = "raw."
 		r.Deliver = func(_ context.Context, m outbox.Message) error {
-			if m.Topic == dead.Name() {
-				return down.deliver()
+			if m.Topic != dead.Name() {
+				return nil
+			}
+			kind := down.Load()
+			calls[kind].Add(1)
+			switch kind {
+			case short:
+				return outbox.Unavailable(outbox.RetryAfter(100*time.Millisecond, errDown))
+			case long:
+				return outbox.Unavailable(outbox.RetryAfter(time.Second, errDown))
 			}
 			return nil
 		}
-		ids := f.enqueue(t, dead, numbers(3))
+		look := func(what string) {
+			id := f.enqueue(t, alive, []string{what})[0]
+			eventually(t, func() bool { return f.get(t, id).Status == outbox.StatusSent }, "the other topic flows: %s", what)
+		}
+		f.enqueue(t, dead, numbers(3))
 		start(t, r)
-		eventually(t, func() bool { return down.calls.Load() >= 5 }, "the outage is met and probed")
-		id := f.enqueue(t, alive, []string{"a"})[0]
-		eventually(t, func() bool { return f.get(t, id).Status == outbox.StatusSent }, "the other topic flows")
-		down.down.Store(false)
-		eventually(t, func() bool { return f.count(t, outbox.StatusSent) == len(ids)+1 }, "the dead one is alive")
+		eventually(t, func() bool { return calls[short].Load() >= 5 }, "the outage is met and probed")
+		look("beside the outage")
+
+		down.Store(long)
+		eventually(t, func() bool { return calls[long].Load() >= 1 && f.count(t, outbox.StatusClaimed) == 0 }, "a long pause")
+		before := calls[long].Load()
+		held := f.enqueue(t, dead, []string{"held"})[0]
+		look("a look while the topic is paused")
+		if m := f.get(t, held); calls[long].Load() == before {
+			require.Equal(t, m.CreatedAt, m.UpdatedAt, "it was not even claimed")
+		}
+		down.Store(none)
+		eventually(t, func() bool { return f.count(t, outbox.StatusSent) == 6 }, "the dead one is alive")
 	})
 }
 

@@ -403,6 +403,7 @@ func TestFileThatStaysLockedIsAnOutage(t *testing.T) {
 					return nil
 				}))
 				r.DB, r.Logger = impatient.connect(t, nil), log.logger()
+				r.Retention = -1 // or the line is about a sweep
 				if operation == "renew" {
 					r.ClaimTimeout = 5 * time.Second
 				}
@@ -414,7 +415,7 @@ func TestFileThatStaysLockedIsAnOutage(t *testing.T) {
 					held.open()
 				}
 				eventually(t, func() bool { return log.count("operation="+operation) > 0 }, "it is logged")
-				require.LessOrEqual(t, log.count(outageLine), 3)
+				require.LessOrEqual(t, log.count(outageLine), 3, "few lines")
 				unlock()
 				if operation == "renew" {
 					held.open()

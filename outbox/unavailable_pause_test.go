@@ -344,8 +344,10 @@ func TestOutageOfADestinationIsProbedByOneMessageAtATime(t *testing.T) {
 		outbox.Handle(mux, otherTopic, acknowledge)
 		r := f.relay(mux)
 		r.Concurrency, r.Batch = 3, 1
-		f.enqueue(t, plainTopic, numbers(5))
+		first := f.enqueue(t, plainTopic, []string{"meets it"})[0]
 		start(t, r)
+		eventually(t, func() bool { return !f.get(t, first).UnavailableSince.IsZero() }, "the outage is met")
+		f.enqueue(t, plainTopic, numbers(5))
 		receive(t, begun, "a probe")
 		for i := range 3 {
 			id := f.enqueue(t, otherTopic, []string{fmt.Sprint(i)})[0]

@@ -190,7 +190,7 @@ func TestRetryAfterOfALaterAnswerProlongsThePause(t *testing.T) {
 // the first and others got through in between.
 func TestSecondOutagePausesToo(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
-		d := &flaky{}
+		d := &flaky{retry: 30 * time.Second}
 		f.metBefore(t, 60, 2*time.Hour)
 		r := f.relay(handling(d.handler))
 		r.Concurrency = 2
@@ -205,9 +205,9 @@ func TestSecondOutagePausesToo(t *testing.T) {
 		messages, err := f.store.List(t.Context(), outbox.Filter{Status: []outbox.Status{outbox.StatusPending}, Limit: 100})
 		require.NoError(t, err)
 		for _, m := range messages {
-			require.LessOrEqual(t, m.AvailableAt.Sub(m.UpdatedAt), 5*time.Second, "none waits for as long as the first outage took")
+			require.LessOrEqual(t, m.AvailableAt.Sub(m.UpdatedAt), time.Minute, "none waits for as long as the first outage took")
 		}
-		require.LessOrEqual(t, d.calls.Load(), int64(1+2+3), "those in flight, and a few probes")
+		require.LessOrEqual(t, d.calls.Load(), int64(1+2), "only those in flight")
 	})
 }
 
@@ -257,7 +257,7 @@ func TestRelayThatHasNotMetTheOutagePausesToo(t *testing.T) {
 		eventually(t, func() bool { return f.get(t, id).LastError != "" }, "this one meets it, too")
 		m := f.get(t, id)
 		require.Less(t, m.AvailableAt.Sub(m.UpdatedAt), 1200*time.Millisecond)
-		require.Equal(t, 1, l.count("its topic is paused"))
+		require.NotZero(t, l.count("its topic is paused"))
 	})
 }
 
@@ -329,7 +329,7 @@ func TestStuckProbeIsAnOutage(t *testing.T) {
 		var calls atomic.Int64
 		var l logs
 		r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error {
-			if calls.Add(1) == 1 {
+			if calls.Add(1) < 5 {
 				return outbox.Unavailable(outbox.RetryAfter(100*time.Millisecond, errDown))
 			}
 			hold.pass(t)
@@ -342,11 +342,11 @@ func TestStuckProbeIsAnOutage(t *testing.T) {
 		f.enqueue(t, plainTopic, []string{"meets it"})
 		start(t, r)
 		eventually(t, func() bool { return l.count("its topic is paused") == 1 }, "the outage is met")
-		f.enqueue(t, plainTopic, numbers(4))
+		f.enqueue(t, plainTopic, numbers(8))
 		eventually(t, func() bool { return l.count("is stuck") == 1 }, "the probe is stuck")
 		id := f.enqueue(t, otherTopic, []string{"look"})[0]
 		eventually(t, func() bool { return f.get(t, id).Status == outbox.StatusSent }, "another look")
-		require.EqualValues(t, 2, calls.Load(), "no probe at once")
+		require.EqualValues(t, 5, calls.Load(), "no probe for 16 s")
 		hold.open()
 	})
 }

@@ -22,13 +22,8 @@ func TestGoldens(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles; run without -short")
 	}
-	root, err := filepath.Abs("..")
-	require.NoError(t, err)
 	dir := tempDir(t)
-	tree := map[string]string{
-		"go.mod": "module example.com\n\ngo 1.26.0\n\nrequire github.com/typedoutbox/typedoutbox v0.0.0\n\n" +
-			"replace github.com/typedoutbox/typedoutbox => " + root + "\n",
-	}
+	tree := appModule(t, "example.com")
 	commands := map[string]string{}
 	for _, tc := range cases(t) {
 		files, _, _ := tc.outcome()
@@ -58,6 +53,23 @@ func TestGoldens(t *testing.T) {
 	for _, pkg := range sortedKeys(commands) {
 		require.Equal(t, commands[pkg], run("run", pkg), pkg)
 	}
+}
+
+// appModule returns the files of a module that requires this one, and with it
+// what this one requires.
+func appModule(t *testing.T, name string) map[string]string {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	mod, err := os.ReadFile("../go.mod")
+	require.NoError(t, err)
+	sum, err := os.ReadFile("../go.sum")
+	require.NoError(t, err)
+	own := "module github.com/typedoutbox/typedoutbox\n"
+	require.Contains(t, string(mod), own)
+	rest := strings.Replace(string(mod), own, "module "+name+"\n\nrequire github.com/typedoutbox/typedoutbox v0.0.0\n\n"+
+		"replace github.com/typedoutbox/typedoutbox => "+root+"\n", 1)
+	return map[string]string{"go.mod": rest[:strings.Index(rest, "\ntool ")+1], "go.sum": string(sum)}
 }
 
 func hasOutput(files map[string]string) bool {

@@ -3,6 +3,8 @@ package gen
 import (
 	"go/token"
 	"go/types"
+	"maps"
+	"slices"
 	"strconv"
 )
 
@@ -14,6 +16,8 @@ const (
 // checkNames reports generated identifiers that are taken.
 func (u *unit) checkNames() {
 	u.takeLoaded()
+	ours := u.handlerNames()
+	ours[infosFunc] = "a function"
 	declared := map[string]*event{}
 	for _, e := range u.events {
 		pos, remedy := e.pos, "pick another with var=NAME"
@@ -29,14 +33,20 @@ func (u *unit) checkNames() {
 			u.report.addf(pos, "the generated variable %s is taken at %s; %s", e.ident, u.report.at(user), remedy)
 			u.report.addf(user, "%s is the name of the topic of %s (%s); rename this, or pick another there with var=NAME",
 				e.ident, e.typeName(), u.report.at(e.pos))
-		case e.ident == infosFunc || types.Universe.Lookup(e.ident) != nil:
+		case ours[e.ident] != "" || types.Universe.Lookup(e.ident) != nil:
 			u.report.addf(pos, "%s has a meaning of its own in generated code; %s", e.ident, remedy)
 		default:
 			declared[e.ident] = e
 		}
 	}
-	if pos := u.claimed(infosFunc); pos.IsValid() {
-		u.report.addf(pos, "%s is the name of a function that outboxgen writes; rename this one", infosFunc)
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		if pos := u.claimed(name); pos.IsValid() {
+			remedy := "rename this one"
+			if name != infosFunc {
+				remedy += ", or write //outbox:package handlers=off"
+			}
+			u.report.addf(pos, "%s is the name of %s that outboxgen writes; %s", name, ours[name], remedy)
+		}
 	}
 }
 

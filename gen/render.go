@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,27 +17,15 @@ import (
 // render returns the content of the unit's output.
 func (u *unit) render() []byte {
 	slices.SortFunc(u.events, func(a, b *event) int { return strings.Compare(a.Name.Text, b.Name.Text) })
-	w := &writer{topics: "topics", strconv: "strconv"}
-	imports := map[string]bool{}
-	for _, e := range u.events {
-		imports[e.ident] = true
-	}
-	w.topics = u.importName("topics", imports)
-	w.strconv = u.importName("strconv", imports)
+	w := newWriter()
 	for _, e := range u.events {
 		w.topic(e)
 	}
 	w.infos(u.events)
-
-	var out bytes.Buffer
-	fmt.Fprintf(&out, "%s\n\npackage %s\n\n", header, u.pkg.Name)
-	if w.usesStrconv {
-		fmt.Fprintf(&out, "import (\n%s\n\n%s\n)\n", importSpec(w.strconv, "strconv"), importSpec(w.topics, topicsPath))
-	} else {
-		fmt.Fprintf(&out, "import %s\n", importSpec(w.topics, topicsPath))
-	}
-	out.Write(w.body.Bytes())
-	formatted, err := format.Source(out.Bytes())
+	w.handlers(u)
+	w.guards(u.guards(w))
+	imports, body := u.imports(w)
+	formatted, err := format.Source(fmt.Appendf(nil, "%s\n\npackage %s\n\n%s%s", header, u.pkg.Name, imports, body))
 	if err != nil {
 		u.report.addf(u.events[0].pos, "the generated code does not parse (%v); report this as a bug of outboxgen", err)
 		return nil
@@ -72,10 +61,61 @@ func (u *unit) checkHidden(src []byte) {
 
 // writer writes the declarations of one output.
 type writer struct {
-	body        bytes.Buffer
-	topics      string // the name of the import
-	strconv     string
-	usesStrconv bool
+	body    bytes.Buffer
+	topics  string            // how the import is written in body
+	strconv string            // likewise
+	bases   map[string]string // what packages call themselves, by path
+}
+
+// importMark surrounds, in body, the path of a package where its name is to
+// stand: names are given when all imports are known.
+const importMark = "\x00"
+
+func marked(path string) string { return importMark + path + importMark }
+
+func newWriter() *writer {
+	return &writer{
+		topics: marked(topicsPath), strconv: marked("strconv"),
+		bases: map[string]string{topicsPath: "topics", "strconv": "strconv"},
+	}
+}
+
+// knows notes what packages call themselves.
+func (w *writer) knows(pkgs []*types.Package) {
+	for _, pkg := range pkgs {
+		w.bases[pkg.Path()] = pkg.Name()
+	}
+}
+
+// imports names the packages that body uses and returns their declaration and
+// body with the names.
+func (u *unit) imports(w *writer) (decl, body string) {
+	taken := map[string]bool{}
+	for _, e := range u.events {
+		taken[e.ident] = true
+	}
+	body = w.body.String()
+	var std, others, names []string
+	for _, path := range slices.Sorted(maps.Keys(w.bases)) {
+		if !strings.Contains(body, marked(path)) {
+			continue
+		}
+		name := u.importName(w.bases[path], taken)
+		names = append(names, marked(path), name)
+		if first, _, _ := strings.Cut(path, "/"); strings.Contains(first, ".") {
+			others = append(others, importSpec(name, path))
+		} else {
+			std = append(std, importSpec(name, path))
+		}
+	}
+	body = strings.NewReplacer(names...).Replace(body)
+	switch specs := slices.Concat(std, others); {
+	case len(specs) == 1:
+		return "import " + specs[0] + "\n", body
+	case len(std) > 0:
+		return "import (\n" + strings.Join(std, "\n") + "\n\n" + strings.Join(others, "\n") + "\n)\n", body
+	}
+	return "import (\n" + strings.Join(others, "\n") + "\n)\n", body
 }
 
 func (w *writer) printf(format string, args ...any) { fmt.Fprintf(&w.body, format, args...) }
@@ -159,10 +199,8 @@ func (w *writer) part(v string, p keyPart) (text, zero string) {
 	case partString:
 		return convert("string"), v + ` == ""`
 	case partInt:
-		w.usesStrconv = true
 		return w.strconv + ".FormatInt(" + convert("int64") + ", 10)", v + " == 0"
 	case partUint:
-		w.usesStrconv = true
 		return w.strconv + ".FormatUint(" + convert("uint64") + ", 10)", v + " == 0"
 	}
 	return v + ".String()", v + " == zero." + p.path

@@ -45,6 +45,7 @@ func (u *unit) take(d *directive.Directive, at place, broken bool) {
 			u.misplaced(d, at, "a line of its own between declarations, or above the package clause")
 		} else if d.Package != nil && !broken {
 			u.onePackage(d.Pos)
+			u.handlersOff = u.handlersOff || d.Package.Handlers.Text == "off"
 		}
 	}
 }

@@ -15,13 +15,14 @@ import (
 
 // unit is one package under generation.
 type unit struct {
-	report   *report
-	pkg      *packages.Package
-	events   []*event
-	upcasts  []*upcast
-	settings token.Pos            // of //outbox:package
-	taken    map[string]token.Pos // names at package level
-	imported map[string]token.Pos // names of imports in the package's files
+	report      *report
+	pkg         *packages.Package
+	events      []*event
+	upcasts     []*upcast
+	settings    token.Pos            // of //outbox:package
+	handlersOff bool                 // what it says
+	taken       map[string]token.Pos // names at package level
+	imported    map[string]token.Pos // names of imports in the package's files
 }
 
 // event is a type with an event directive.

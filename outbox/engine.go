@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -80,6 +81,11 @@ func (e *engine) run(ctx context.Context) (int, error) {
 	}
 
 	e.tell("outbox: the relay has started", "takes", e.take.String())
+	if e.mux != nil {
+		if left := e.mux.left(); len(left) > 0 {
+			e.tell("outbox: these topics are left to other programs", "topics", strings.Join(left, ", "))
+		}
+	}
 	unhook := context.AfterFunc(ctx, func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()

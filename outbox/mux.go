@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -29,6 +30,7 @@ type Mux struct {
 	middleware []func(DeliverFunc) DeliverFunc
 	chain      DeliverFunc // the middleware around route; nil when it must be made anew
 	required   []topics.Info
+	skipped    []topics.Info
 }
 
 // route is one registered handler.
@@ -82,8 +84,15 @@ func MaxAttempts(n int) HandleOption {
 // the panic names where both topics are declared and both handlers registered.
 func Handle[T any](mux *Mux, topic topics.Topic[T], h func(context.Context, Delivery[T]) error, opts ...HandleOption) {
 	r := &route{info: topic.Info(), source: "unknown"}
-	if _, file, line, ok := runtime.Caller(1); ok {
+	for depth := 1; depth < 3; depth++ {
+		_, file, line, ok := runtime.Caller(depth)
+		if !ok {
+			break
+		}
 		r.source = file + ":" + strconv.Itoa(line)
+		if filepath.Base(file) != "outbox_gen.go" {
+			break // else HandleOutbox was called from there
+		}
 	}
 	if h != nil {
 		r.deliver = func(ctx context.Context, m Message) error {
@@ -147,6 +156,34 @@ func (m *Mux) Require(infos ...topics.Info) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.required = append(m.required, infos...)
+}
+
+// Skip says that these topics are left to other programs: Require does not
+// refuse over them, and Relay.Start names those that have no handler in its log,
+// with where they are declared. The generated HandleOutbox calls it for what a
+// handler skips.
+func (m *Mux) Skip(infos ...topics.Info) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.skipped = append(m.skipped, infos...)
+}
+
+// left returns the topics that are skipped and have no handler, and where each
+// is declared.
+func (m *Mux) left() []string {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var out []string
+	for _, info := range m.skipped {
+		if m.routes[info.Name] == nil {
+			out = append(out, info.Name+" ("+info.Source+")")
+		}
+	}
+	return out
+}
+
+func (m *Mux) skips(name string) bool {
+	return slices.ContainsFunc(m.skipped, func(info topics.Info) bool { return info.Name == name })
 }
 
 // Topics returns the topics that have a handler, in the order of registration.
@@ -218,7 +255,7 @@ func (m *Mux) check(prefix string) []error {
 		}
 	}
 	for _, info := range m.required {
-		if m.routes[info.Name] == nil {
+		if m.routes[info.Name] == nil && !m.skips(info.Name) {
 			errs = append(errs, fmt.Errorf("%w %q, declared at %s and required; register one with Handle", ErrNoHandler, info.Name, info.Source))
 		}
 	}

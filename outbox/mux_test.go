@@ -278,3 +278,21 @@ func TestTimeoutAndMaxAttemptsOfATopic(t *testing.T) {
 		require.Equal(t, outbox.StatusPending, f.get(t, others[0]).Status, "the relay's MaxAttempts hold for the rest")
 	})
 }
+
+func TestSkippedTopicsAreNamedAtStartAndNotRequired(t *testing.T) {
+	onEvery(t, func(t *testing.T, f *fixture) {
+		r := f.relay(handling(acknowledge))
+		r.Mux.Require(plainTopic.Info(), foreignTopic.Info())
+		_, err := r.Drain(t.Context())
+		require.ErrorIs(t, err, outbox.ErrNoHandler)
+
+		r.Mux.Skip(foreignTopic.Info(), plainTopic.Info()) // which has a handler all the same
+		var l logs
+		r.Logger = l.logger()
+		stop := start(t, r)
+		eventually(t, func() bool { return l.count("left to other programs") == 1 }, "it is named")
+		require.NoError(t, stop())
+		require.Equal(t, 1, l.count(`topics="`+foreignTopic.Name()+" ("+foreignTopic.Info().Source+`)"`), "with where it is declared, and no other")
+		require.Len(t, r.Mux.Topics(), 1)
+	})
+}

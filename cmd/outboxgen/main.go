@@ -25,8 +25,9 @@
 //		Key: func(e OrderCreated) string { return topics.JoinKey("orders.created", e.OrderID) },
 //	})
 //
-// and a function OutboxTopics that lists the topics of the package. Install it
-// for a module with
+// a function OutboxTopics that lists the topics of the package, an interface
+// OutboxHandler with a method for each event, and a guard that does not compile
+// when the struct is edited and outboxgen is not run. Install it for a module with
 //
 //	go get -tool github.com/typedoutbox/typedoutbox/cmd/outboxgen
 //
@@ -118,10 +119,50 @@
 // Each function takes what the one before it returns, and the last returns the
 // event.
 //
+// # Handlers
+//
+// OutboxHandler has one method for each exported event of the package:
+//
+//	type OutboxHandler interface {
+//		HandleOrderCreated(context.Context, outbox.Delivery[OrderCreated]) error
+//	}
+//
+//	func HandleOutbox(mux *outbox.Mux, h OutboxHandler, opts ...outbox.HandleOption)
+//
+// HandleOutbox registers h for all of them. Whoever calls it promises every event:
+// a new one breaks the build until it is handled, or until it is skipped where
+// everybody can see it, by embedding a type that comes with each event:
+//
+//	orders.HandleOutbox(mux, struct {
+//		*Warehouse
+//		orders.SkipOrderCancelled
+//	}{Warehouse: w})
+//
+// A relay that starts names in its log what is skipped. To register by hand, call
+// outbox.Handle for each topic and mux.Require(orders.OutboxTopics()...), which
+// keeps the relay from starting while a topic has no handler.
+//
+// The interface makes the package import outbox, and with it bun. A package whose
+// events are shared with programs that need neither says so, on a line of its own:
+//
+//	//outbox:package handlers=off
+//
+// # The guard
+//
+// The generated file holds the fields and tags of each event, and of the structs
+// of the package that it reaches. When one is edited, the package does not compile
+// until outboxgen has run again:
+//
+//	cannot use OrderCreated{} (value of struct type OrderCreated) as
+//	staleOrderCreated_runGoGenerate value in variable declaration
+//
+// An alias is recorded as what it stands for. A struct that cannot be written down
+// in the package, with a function or a type of somebody's internal package in it,
+// has no guard.
+//
 // # Other directives
 //
 //	//outbox:retired NAME REASON
-//	//outbox:package handlers=off
 //	//outbox:allow RULE REASON
 //
 // are known and checked for syntax, and have no further effect yet.

@@ -2,7 +2,12 @@
 
 package events
 
-import "github.com/typedoutbox/typedoutbox/topics"
+import (
+	"context"
+
+	"github.com/typedoutbox/typedoutbox/outbox"
+	"github.com/typedoutbox/typedoutbox/topics"
+)
 
 // OrderCreatedTopic is the topic "orders.created", whose payload is OrderCreated.
 var OrderCreatedTopic = topics.New("orders.created", &topics.Options[OrderCreated]{
@@ -15,4 +20,40 @@ func OutboxTopics() []topics.Info {
 	return []topics.Info{
 		OrderCreatedTopic.Info(),
 	}
+}
+
+// OutboxHandler handles every event of this package. It grows with each event, so that
+// who promises them all does not compile until the new one is handled, or skipped.
+type OutboxHandler interface {
+	HandleOrderCreated(context.Context, outbox.Delivery[OrderCreated]) error
+}
+
+// HandleOutbox registers h for every event of this package but those that it skips.
+func HandleOutbox(mux *outbox.Mux, h OutboxHandler, opts ...outbox.HandleOption) {
+	if _, skipped := h.(interface{ skipsOrderCreated() }); skipped {
+		mux.Skip(OrderCreatedTopic.Info())
+	} else {
+		outbox.Handle(mux, OrderCreatedTopic, h.HandleOrderCreated, opts...)
+	}
+}
+
+// SkipOrderCreated, embedded in an OutboxHandler, leaves OrderCreated to another program.
+type SkipOrderCreated struct{}
+
+// HandleOrderCreated is never registered.
+func (SkipOrderCreated) HandleOrderCreated(context.Context, outbox.Delivery[OrderCreated]) error {
+	return outbox.ErrNoHandler
+}
+
+func (SkipOrderCreated) skipsOrderCreated() {}
+
+// These do not compile when a payload has changed and this file has not: run go generate.
+var _ staleOrderCreated_runGoGenerate = OrderCreated{}
+
+type staleOrderCreated_runGoGenerate = struct {
+	OrderID    string `json:"order_id"`
+	CustomerID string `json:"customer_id"`
+	Number     int    `json:"number"`
+	SKU        string `json:"sku"`
+	Quantity   int    `json:"quantity"`
 }

@@ -19,10 +19,9 @@ const ClaimTimeout = 2 * time.Second
 // nobody likes to watch a demonstration wait; a real app leaves most of them out.
 func NewRelay(name string, db *bun.DB, warehouse *Client, log *slog.Logger) *outbox.Relay {
 	mux := outbox.NewMux()
-	outbox.Handle(mux, events.OrderCreatedTopic, pickOrder(warehouse))
-	// An event that somebody adds and nobody handles keeps the relay from
-	// starting, instead of waiting in the table until a customer calls.
-	mux.Require(events.OutboxTopics()...)
+	// An event that somebody adds does not compile here until it is handled, or
+	// skipped, instead of waiting in the table until a customer calls.
+	events.HandleOutbox(mux, picker{warehouse})
 	return &outbox.Relay{
 		DB:             db,
 		Mux:            mux,
@@ -40,11 +39,12 @@ func NewRelay(name string, db *bun.DB, warehouse *Client, log *slog.Logger) *out
 	}
 }
 
-// pickOrder may run more than once for one message: the relay may die, or the
-// answer may be lost, after the warehouse has picked. What it does must be safe
+// picker handles the events of the shop.
+type picker struct{ warehouse *Client }
+
+// HandleOrderCreated may run more than once for one message: the relay may die, or
+// the answer may be lost, after the warehouse has picked. What it does must be safe
 // to repeat. Here the warehouse sees to that, which recognises the message id.
-func pickOrder(warehouse *Client) func(context.Context, outbox.Delivery[events.OrderCreated]) error {
-	return func(ctx context.Context, d outbox.Delivery[events.OrderCreated]) error {
-		return warehouse.Pick(ctx, d.Message.ID, Pick(d.Payload))
-	}
+func (p picker) HandleOrderCreated(ctx context.Context, d outbox.Delivery[events.OrderCreated]) error {
+	return p.warehouse.Pick(ctx, d.Message.ID, Pick(d.Payload))
 }

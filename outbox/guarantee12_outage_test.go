@@ -123,6 +123,7 @@ func TestOutageEndsNothing(t *testing.T) {
 		{name: "a database of which writers are refused", sqlite: true, begin: func(t *testing.T, f *fixture, through *faults, p *pace) func() {
 			countAll(through, p)
 			p.db.SetMaxOpenConns(1)
+			eventually(t, func() bool { return p.db.Stats().OpenConnections == 1 }, "one connection is left")
 			set := func(readOnly string) {
 				_, err := p.db.ExecContext(bypass(t.Context()), "PRAGMA query_only = "+readOnly)
 				require.NoError(t, err)

@@ -38,7 +38,8 @@ func TestProducersDoNotWaitForSweepers(t *testing.T) {
 			}()
 		}
 		eventually(t, func() bool {
-			return f.queryInt(t, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 25 AND NOT granted") == 2
+			return f.queryInt(t, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 25 AND NOT granted
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) == 2
 		}, "both sweepers are in the middle of a batch")
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()

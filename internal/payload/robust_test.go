@@ -78,10 +78,11 @@ type Event struct {
 	Undefined map[Missing]Missing
 }
 
-type WrongMethods struct{ N Wrong }
+type WrongMethods struct{ N Wrong; M Odd }
+type Odd int
+func (*Odd) UnmarshalText(text string, _ ...int) {}
 type Wrong int
 func (Wrong) MarshalJSON() (string, error)         { return "", nil }
-func (*Wrong) UnmarshalText(text string, _ ...int) {}
 `
 
 func TestEndlessTypes(t *testing.T) {

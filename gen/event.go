@@ -12,8 +12,12 @@ func (u *unit) checkEvent(e *event) {
 		e.broken = true
 		return
 	}
-	if u.unresolved(e, st) || e.broken {
+	if u.unresolved(e, st) {
 		e.broken = true
+		return
+	}
+	u.checkPayload(e.obj.Type(), e.spec.Name.Pos())
+	if e.broken {
 		return
 	}
 	e.key = u.keyFunc(e, "key", e.Key)

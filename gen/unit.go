@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/typedoutbox/typedoutbox/internal/directive"
+	"github.com/typedoutbox/typedoutbox/internal/payload"
 )
 
 // unit is one package under generation.
@@ -19,10 +20,11 @@ type unit struct {
 	pkg         *packages.Package
 	events      []*event
 	upcasts     []*upcast
-	settings    token.Pos            // of //outbox:package
-	handlersOff bool                 // what it says
-	taken       map[string]token.Pos // names at package level
-	imported    map[string]token.Pos // names of imports in the package's files
+	settings    token.Pos                // of //outbox:package
+	handlersOff bool                     // what it says
+	taken       map[string]token.Pos     // names at package level
+	imported    map[string]token.Pos     // names of imports in the package's files
+	told        map[payload.Problem]bool // without the path
 }
 
 // event is a type with an event directive.
@@ -39,7 +41,7 @@ type event struct {
 }
 
 func newUnit(r *report, pkg *packages.Package) *unit {
-	return &unit{report: r, pkg: pkg, taken: map[string]token.Pos{}, imported: map[string]token.Pos{}}
+	return &unit{report: r, pkg: pkg, taken: map[string]token.Pos{}, imported: map[string]token.Pos{}, told: map[payload.Problem]bool{}}
 }
 
 // read finds the directives in all files of the package's directory.

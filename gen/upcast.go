@@ -70,6 +70,7 @@ func (u *unit) checkSignature(s *upcast) {
 		return
 	}
 	s.from, s.to = from, to
+	u.checkPayload(from, pos)
 }
 
 func isInvalid(t types.Type) bool {

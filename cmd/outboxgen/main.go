@@ -95,6 +95,32 @@
 // out of some builds, which includes tests. It may be unexported; the variable
 // then is, too.
 //
+// # Payloads
+//
+// A payload is written and read by encoding/json, which keeps silent about much
+// of what it loses. Whatever an event reaches that would not come back as it was
+// is an error, at the field of the package that leads to it:
+//
+//   - what cannot be written: channels, functions, complex numbers, map keys that
+//     are neither strings, integers nor text
+//   - what is dropped: unexported fields, embedded fields whose keys collide or
+//     are shadowed, pointer-receiver marshalers where Marshal has a value, which is
+//     in a struct or a map and not behind a pointer or in a slice
+//   - what is replaced: a struct beside the marshaler that it embeds, fields whose
+//     keys differ only in case
+//   - what cannot be read back: interfaces with methods, types with a marshaler and
+//     no unmarshaler or the other way round, embedded pointers to unexported structs
+//   - tags that do not do what they say: malformed ones, names that encoding/json
+//     does not take, the option string where it has no effect, and every option
+//     but omitempty, omitzero and string
+//
+// A type that both writes and reads itself is trusted with its content. An empty
+// interface is allowed, and is read as what JSON has: numbers come back as
+// float64. The tag json:"-" leaves a field out for good.
+//
+// What an upcast takes is held to the same rules, since an older version of the
+// event wrote it.
+//
 // # Upcasts
 //
 // Stored rows outlive a deploy. An event at version N needs N-1 functions, each

@@ -60,6 +60,7 @@ type (
 	txMarkKey       struct{}
 	enqueueKey      struct{}
 	registrationKey struct{}
+	ownTxKey        struct{} // in a transaction of the library's own statements
 )
 
 // markEnqueue returns the context for a statement that enqueues. bun hands it
@@ -113,10 +114,13 @@ func (r *registration) wakeOthers() {
 // BeforeQuery implements bun.QueryHook.
 func (h *CommitHook) BeforeQuery(ctx context.Context, event *bun.QueryEvent) context.Context {
 	switch {
+	case event.Query == "BEGIN" && ctx.Value(ownTxKey{}) != nil:
+		// Nobody enqueues in it, nor is it the caller's, whose mark ctx may hold.
+		return context.WithValue(ctx, txMarkKey{}, (*txMark)(nil))
 	case event.Query == "BEGIN":
 		return h.begin(ctx)
 	case ctx.Value(enqueueKey{}) != nil:
-		if mark, ok := ctx.Value(txMarkKey{}).(*txMark); ok {
+		if mark, ok := ctx.Value(txMarkKey{}).(*txMark); ok && mark != nil {
 			mark.enqueued.Store(true)
 		} else {
 			h.markAllOpen()
@@ -141,7 +145,7 @@ func (h *CommitHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 		return
 	}
 	mark, ok := ctx.Value(txMarkKey{}).(*txMark)
-	if !ok {
+	if !ok || mark == nil {
 		return
 	}
 	h.mu.Lock()

@@ -213,11 +213,9 @@ func TestNothingElseWakesARelay(t *testing.T) {
 				eventually(t, func() bool { return s.seen.looks() > before }, "a look")
 				f.enqueueAndWait(t, s)
 				require.NoError(t, s.stop())
-				// The Wake, the commit and, with LISTEN, its NOTIFY have led to a look
-				// each, and what was found to another; a LISTEN connection that had to
-				// be opened again, or a statement that was sent again, to a few more.
-				// Had each of them woken the relay, there were dozens.
-				require.Less(t, s.seen.looks(), before+often/4)
+				// The commit and, with LISTEN, its NOTIFY have led to a look
+				// each, and what was found to another.
+				require.LessOrEqual(t, s.seen.looks(), before+1+4)
 			})
 		})
 	}

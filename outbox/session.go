@@ -85,6 +85,7 @@ func (s session) query(ctx context.Context, timeout time.Duration, scan func(*sq
 	case s.oneTrip:
 		return queryOn(ctx, s.db, scan, settings(timeout)+query, args)
 	}
+	ctx = context.WithValue(ctx, ownTxKey{}, true)
 	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err

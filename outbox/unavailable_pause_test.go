@@ -33,11 +33,12 @@ type flaky struct {
 func (d *flaky) deliver() error {
 	now := d.at.Add(1)
 	defer d.at.Add(-1)
+	down := d.down.Load() // before the count, so that who waits for the call may change it
 	d.calls.Add(1)
 	d.mu.Lock()
 	d.most = max(d.most, now)
 	d.mu.Unlock()
-	if d.down.Load() {
+	if down {
 		return outbox.Unavailable(outbox.RetryAfter(d.retry, errDown))
 	}
 	if n := d.reached.Add(1); d.pair != nil && (n == 2 || n == 3) {

@@ -65,6 +65,7 @@ func TestLostAnswerToAReleaseGivesOneAttemptBack(t *testing.T) {
 		ids := f.enqueue(t, plainTopic, numbers(3))
 		// An earlier attempt of each has failed.
 		failing := f.relay(handling(func(context.Context, outbox.Delivery[order]) error { return errors.New("not yet") }))
+		failing.BaseBackoff = time.Hour
 		require.Zero(t, drain(t, failing))
 		f.makeDue(t)
 		var before []row
@@ -119,7 +120,7 @@ func TestLostAnswerToAReleaseOfASuspectGivesOneAttemptBack(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}))
-		r.ShutdownTimeout = time.Second
+		r.ShutdownTimeout = 5 * time.Second // also for what is left to record
 		var seen logs
 		r.Logger = seen.logger()
 		count := watched(r)

@@ -47,7 +47,7 @@ func TestStaleRelayCompletesOrResurrectsNoNewerAttempt(t *testing.T) {
 				slow.MaxAttempts = 5
 				slow.ShutdownTimeout = time.Minute
 				if c.shutdown {
-					slow.ShutdownTimeout = time.Second
+					slow.ShutdownTimeout = 5 * time.Second // also for what is left to record
 				}
 				var seen logs
 				slow.Logger = seen.logger()
@@ -67,11 +67,11 @@ func TestStaleRelayCompletesOrResurrectsNoNewerAttempt(t *testing.T) {
 				require.Equal(t, outbox.StatusClaimed, claimed.Status)
 				require.Equal(t, 2, claimed.Attempts)
 
+				late.open() // before the context of the delivery ends, which leaves it a second
 				stopped := make(chan error, 1)
 				if c.shutdown {
 					go func() { stopped <- stopSlow() }()
 				}
-				late.open()
 				eventually(t, func() bool { return count("leases_lost") == 1 }, "the slow relay learns that it lost the lease")
 				eventually(t, func() bool { return seen.count("lease lost") == 1 }, "and says so")
 				f.requireHeld(t, claimed)
@@ -260,6 +260,7 @@ func TestFencedEveryClaimHasAFreshTokenDrawnByTheRelay(t *testing.T) {
 			require.True(t, drawn, "the token was not in the claim as it was sent")
 			return errors.New("again")
 		}))
+		r.BaseBackoff = time.Hour
 		for range 4 {
 			require.Zero(t, drain(t, r))
 			require.Empty(t, f.token(t, id), "the token is gone with the claim")

@@ -133,7 +133,7 @@ func TestShutdownWakesOthersOfItsProcess(t *testing.T) {
 				r := f.relay(nil)
 				r.Concurrency = 1
 				if c.want == "0" {
-					r.ShutdownTimeout = 500 * time.Millisecond
+					r.ShutdownTimeout = 5 * time.Second // also for what is left to record
 				}
 				s := stoppable(t, r, numbers(c.rows))
 				require.Equal(t, "0", receive(t, s.begun, "the first delivery"))
@@ -196,7 +196,7 @@ func TestShutdownCancelsTheRest(t *testing.T) {
 		ids := f.enqueue(t, plainTopic, names)
 		before := f.get(t, ids[0])
 		r := f.relay(nil)
-		r.ShutdownTimeout = 500 * time.Millisecond
+		r.ShutdownTimeout = 5 * time.Second // also for what is left to record
 		s := stoppable(t, r, names)
 		for range names {
 			receive(t, s.begun, "a delivery")
@@ -222,7 +222,7 @@ func TestShutdownLeavesAHandlerThatIgnoresItsContext(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		ids := f.enqueue(t, plainTopic, []string{"deaf", "fine"})
 		r := f.relay(nil)
-		r.ShutdownTimeout = 500 * time.Millisecond
+		r.ShutdownTimeout = 5 * time.Second // also for what is left to record
 		s := stoppable(t, r, []string{"deaf", "fine"}, "deaf")
 		receive(t, s.begun, "a delivery")
 		receive(t, s.begun, "a delivery")
@@ -257,7 +257,7 @@ func TestShutdownRenewsUntilTheEnd(t *testing.T) {
 		ids := f.enqueue(t, plainTopic, []string{"slow", "waiting"})
 		r, seen := f.relay(nil), &queryLog{}
 		r.DB = f.db.WithQueryHook(seen)
-		r.Concurrency, r.ClaimTimeout = 1, 300*time.Millisecond
+		r.Concurrency, r.ClaimTimeout = 1, 4*time.Second // which a claim does not outlast, however late its answer
 		s := stoppable(t, r, []string{"slow", "waiting"})
 		receive(t, s.begun, "the delivery")
 		s.cancel()

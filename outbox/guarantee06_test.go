@@ -30,6 +30,7 @@ func TestAttemptsCountAtClaim(t *testing.T) {
 			}
 			return nil
 		}))
+		r.BaseBackoff = time.Hour
 		for want := 1; want <= 3; want++ {
 			drain(t, r)
 			require.Equal(t, want, f.get(t, id).Attempts)
@@ -66,7 +67,7 @@ func TestAttemptsAreGivenBackByACleanRelease(t *testing.T) {
 			<-ctx.Done()
 			return fmt.Errorf("interrupted: %w", ctx.Err())
 		}))
-		r.Concurrency, r.MaxAttempts, r.ShutdownTimeout = 2, 100, time.Second
+		r.Concurrency, r.MaxAttempts, r.ShutdownTimeout = 2, 100, 5*time.Second
 		stop := start(t, r)
 		receive(t, begun, "the first delivery")
 		receive(t, begun, "the second delivery")
@@ -74,7 +75,8 @@ func TestAttemptsAreGivenBackByACleanRelease(t *testing.T) {
 		require.Equal(t, 20, f.get(t, ids[19]).Attempts)
 		stopped := make(chan error, 1)
 		go func() { stopped <- stop() }()
-		eventually(t, func() bool { return f.count(t, outbox.StatusPending) == 18 }, "what never started is released at once")
+		// The second delivery may be released by the time that somebody looks.
+		eventually(t, func() bool { return f.count(t, outbox.StatusPending) >= 18 }, "what never started is released at once")
 		finish.open()
 		require.NoError(t, receive(t, stopped, "the end of the relay"))
 		require.Empty(t, begun, "no other has begun")
@@ -132,7 +134,7 @@ func TestRestartsUnderLoadBurnNoAttempt(t *testing.T) {
 }
 
 // F41: a table lock makes claims time out in the client and commit in the
-// server afterwards. It lasts ten times as long as a claim may take.
+// server afterwards. It lasts five times as long as a claim may take.
 func TestLockedTableBurnsNoAttempt(t *testing.T) {
 	onPostgres(t, func(t *testing.T, f *fixture) {
 		ids := f.enqueue(t, plainTopic, numbers(30))
@@ -150,10 +152,10 @@ func TestLockedTableBurnsNoAttempt(t *testing.T) {
 			attempts <- d.Message.Attempts
 			return nil
 		}))
-		r.ClaimTimeout = time.Second // and so half a second for a claim
+		r.ClaimTimeout = 4 * time.Second // and so two seconds for a claim; a lost answer to one is known before the lease ends
 		// Start validates without waiting for the lock.
 		stop := start(t, r)
-		eventually(t, func() bool { return claims.Load() >= 4 && time.Since(locked) > 10*r.ClaimTimeout/2 }, "several claims give up")
+		eventually(t, func() bool { return claims.Load() >= 4 && time.Since(locked) > 5*r.ClaimTimeout/2 }, "several claims give up")
 		unlock()
 		eventually(t, func() bool { return f.count(t, outbox.StatusSent) == len(ids) }, "all are sent once the lock is gone")
 		require.NoError(t, stop())

@@ -59,7 +59,7 @@ func TestCrashAndRestart(t *testing.T) {
 // the last thing that it does.
 func requireEnds(t *testing.T, pid int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return !alive(pid) }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return !alive(pid) }, patience, 10*time.Millisecond)
 }
 
 func TestCloseAfterCrash(t *testing.T) {

@@ -10,10 +10,12 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,8 +61,7 @@ func TestUnreachableAtStartIsAnOutageThatIsWaitedFor(t *testing.T) {
 		r, log := f.relay(handling(handler)), &logs{}
 		r.DB, r.Logger = f.connect(t, unreachable), log.logger()
 		stop := start(t, r)
-		eventually(t, func() bool { return refused.Load() >= 3 }, "it tries again")
-		require.Positive(t, log.count(outageLine), "logged at once")
+		eventually(t, func() bool { return refused.Load() >= 3 && log.count(outageLine) > 0 }, "it is logged, and it tries again")
 		require.Zero(t, calls.Load())
 		unreachable.clear()
 		require.Equal(t, "a", receive(t, delivered, "the delivery after the outage"))
@@ -90,11 +91,9 @@ func TestClosedPortAtStartIsAnOutage(t *testing.T) {
 		f.enqueue(t, plainTopic, []string{"a"})
 		real, err := url.Parse(f.url)
 		require.NoError(t, err)
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		require.NoError(t, ln.Close())
+		addr, listen := closedPort(t)
 		moved := *real
-		moved.Host = ln.Addr().String()
+		moved.Host = addr
 		server := *f
 		server.url = moved.String()
 
@@ -106,17 +105,34 @@ func TestClosedPortAtStartIsAnOutage(t *testing.T) {
 		eventually(t, func() bool { return log.count(outageLine) > 0 }, "the outage is logged")
 		require.Positive(t, log.count("connection refused"), "with its reason")
 
-		forward(t, ln.Addr().String(), real.Host)
+		forward(t, listen(), real.Host)
 		require.Equal(t, "a", receive(t, delivered, "the delivery after the server is there"))
 		require.NoError(t, stop())
 	})
 }
 
-// forward passes connections to addr on to a server.
-func forward(t *testing.T, addr, server string) {
+// closedPort returns an address that refuses connections until listen is called.
+// It is taken all the time, so that nobody else gets it meanwhile.
+func closedPort(t *testing.T) (addr string, listen func() net.Listener) {
 	t.Helper()
-	ln, err := net.Listen("tcp", addr)
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	require.NoError(t, err)
+	socket := os.NewFile(uintptr(fd), "socket")
+	t.Cleanup(func() { require.NoError(t, socket.Close()) })
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name, err := syscall.Getsockname(fd)
+	require.NoError(t, err)
+	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port), func() net.Listener {
+		require.NoError(t, syscall.Listen(fd, syscall.SOMAXCONN))
+		ln, err := net.FileListener(socket)
+		require.NoError(t, err)
+		return ln
+	}
+}
+
+// forward passes connections to ln on to a server.
+func forward(t *testing.T, ln net.Listener, server string) {
+	t.Helper()
 	var pipes sync.WaitGroup
 	pipes.Go(func() {
 		for {

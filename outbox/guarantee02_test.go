@@ -26,6 +26,7 @@ func TestAtLeastOnceUntilTheHandlerReturnsNil(t *testing.T) {
 			}
 			return nil
 		}))
+		r.BaseBackoff = time.Hour
 		for want := range 3 {
 			require.Zero(t, drain(t, r), "attempt %d", want+1)
 			m := f.get(t, ids[0])
@@ -68,22 +69,21 @@ func TestAtLeastOnceRecordsThroughAnOutage(t *testing.T) {
 func TestAtLeastOnceStartReturnsWhatCouldNotBeRecorded(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		f.mayStayClaimed = true
-		f.enqueue(t, plainTopic, []string{"a", "b"})
+		ids := f.enqueue(t, plainTopic, []string{"a", "b"})
+		var both atomic.Bool // handlers have returned
 		f.faults.onBefore(func(query string) error {
 			if strings.Contains(query, "sent_at = CASE") {
+				if strings.Contains(query, ids[0].String()) && strings.Contains(query, ids[1].String()) {
+					both.Store(true)
+				}
 				return io.ErrUnexpectedEOF
 			}
 			return nil
 		})
-		delivered := make(chan struct{}, 2)
-		r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error {
-			delivered <- struct{}{}
-			return nil
-		}))
+		r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error { return nil }))
 		r.ShutdownTimeout = 300 * time.Millisecond
 		stop := start(t, r)
-		receive(t, delivered, "the first delivery")
-		receive(t, delivered, "the second delivery")
+		eventually(t, both.Load, "both are to be recorded")
 		require.ErrorContains(t, stop(), "2 outcomes could not be recorded")
 	})
 }

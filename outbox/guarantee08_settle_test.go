@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,7 +59,7 @@ func TestParkedARefusedReasonDoesNotHoldUpItsBatch(t *testing.T) {
 			}
 			return nil
 		}))
-		r.Concurrency = rows
+		r.Concurrency, r.BaseBackoff = rows, time.Hour
 		r.Name = "this relay"
 		var l logs
 		r.Logger = l.logger()

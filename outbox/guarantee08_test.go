@@ -113,7 +113,7 @@ func TestParkedAfterMaxAttempts(t *testing.T) {
 			mux := handling(fail, outbox.MaxAttempts(2))
 			outbox.Handle(mux, otherTopic, fail)
 			r := f.relay(mux)
-			r.MaxAttempts = 3
+			r.MaxAttempts, r.BaseBackoff = 3, time.Hour
 			for n := 1; n <= 4; n++ {
 				require.Zero(t, drain(t, r))
 				for id, limit := range map[outbox.ID]int{own: 2, relays: 3} {
@@ -131,6 +131,7 @@ func TestParkedAfterTwelveAttemptsByDefault(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		id := f.enqueue(t, plainTopic, []string{"a"})[0]
 		r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error { return errors.New("no") }))
+		r.BaseBackoff = time.Hour
 		for n := 1; n <= 12; n++ {
 			require.Equal(t, outbox.StatusPending, f.get(t, id).Status, "before attempt %d", n)
 			f.makeDue(t)
@@ -149,7 +150,7 @@ func TestParkedRetryGrantsAFreshBudget(t *testing.T) {
 		r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error {
 			return fmt.Errorf("no %d", calls.Add(1))
 		}))
-		r.MaxAttempts = 2
+		r.MaxAttempts, r.BaseBackoff = 2, time.Hour
 		for round := 1; round <= 4; round++ {
 			for n := 1; n <= 2; n++ {
 				require.Equal(t, outbox.StatusPending, f.get(t, id).Status)

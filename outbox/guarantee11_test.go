@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,7 +44,7 @@ func TestUndecodableRowStopsNothing(t *testing.T) {
 			}
 		})
 		r := f.relay(mux)
-		r.MaxAttempts = 2
+		r.MaxAttempts, r.BaseBackoff = 2, time.Hour
 		require.Equal(t, 10-len(bad), drain(t, r))
 		for attempt := 1; attempt <= 2; attempt++ {
 			for i, id := range ids {
@@ -122,7 +123,7 @@ func TestUndecodablePanicAndGoexitAreFailedAttempts(t *testing.T) {
 					return nil
 				}))
 				r.Logger = l.logger()
-				r.MaxAttempts, r.Concurrency = 2, 1
+				r.MaxAttempts, r.Concurrency, r.BaseBackoff = 2, 1, time.Hour
 				for attempt := 1; attempt <= 2; attempt++ {
 					require.Equal(t, map[int]int{1: 5, 2: 0}[attempt], drain(t, r), "the slot is free again")
 					m := f.get(t, id)

@@ -230,6 +230,7 @@ func TestDrainFollowsOrderKeysToTheirEnd(t *testing.T) {
 			return nil
 		}
 		r := f.relay(handling(handler))
+		r.BaseBackoff = time.Hour
 		outbox.Handle(r.Mux, foreignTopic, handler)
 		require.Equal(t, 8+3, drain(t, r), "a failed row holds its own chain up")
 		require.Equal(t, []string{"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"}, got["x"])

@@ -114,7 +114,7 @@ func TestDefaultsOfTheRoleDoNotMatter(t *testing.T) {
 					}
 					return nil
 				}))
-				r.DB, r.Concurrency, r.ClaimTimeout, r.Retention = db, 2, 3*time.Second, time.Second
+				r.DB, r.Concurrency, r.ClaimTimeout, r.Retention = db, 2, 3600*time.Millisecond, time.Second
 				stop := start(t, r)
 				receive(t, begun, "a delivery")
 				receive(t, begun, "a delivery")
@@ -124,7 +124,7 @@ func TestDefaultsOfTheRoleDoNotMatter(t *testing.T) {
 				eventually(t, func() bool { return seen("claimed to claimed") > 0 && seen("sweep") > 0 }, "a renewal and a sweep")
 				ended := make(chan error, 1)
 				go func() { ended <- stop() }()
-				eventually(t, func() bool { return seen("claimed to pending") == 1 }, "the release of what never started")
+				eventually(t, func() bool { return seen("claimed to pending") > 0 }, "the release of what never started")
 				close(held)
 				require.NoError(t, receive(t, ended, "the end of Start"))
 
@@ -140,7 +140,7 @@ func TestDefaultsOfTheRoleDoNotMatter(t *testing.T) {
 				var timeouts []string
 				require.NoError(t, f.db.NewRaw("SELECT DISTINCT what || ': ' || timeout FROM settings_seen ORDER BY 1").Scan(t.Context(), &timeouts))
 				require.Equal(t, []string{
-					"claimed to claimed: 750ms", "claimed to pending: 1s", "claimed to sent: 1s", "pending to claimed: 1500ms", "sweep: 5s",
+					"claimed to claimed: 900ms", "claimed to pending: 1s", "claimed to sent: 1s", "pending to claimed: 1800ms", "sweep: 5s",
 				}, timeouts)
 				f.requireSettings(t, db, defaults, "after")
 			})
@@ -182,7 +182,7 @@ func TestLockedTableTimesOutInTheServer(t *testing.T) {
 		var calls atomic.Int64
 		handler, delivered := counted(&calls)
 		r := f.relay(handling(handler))
-		r.DB, r.Logger, r.ClaimTimeout = db, log.logger(), time.Second
+		r.DB, r.Logger, r.ClaimTimeout = db, log.logger(), 4*time.Second // so that a lost answer to a claim is known before its lease ends
 		lock, err := f.db.BeginTx(t.Context(), nil)
 		require.NoError(t, err)
 		_, err = lock.ExecContext(t.Context(), "LOCK TABLE outbox_messages")

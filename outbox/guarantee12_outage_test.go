@@ -131,12 +131,9 @@ func TestOutageEndsNothing(t *testing.T) {
 			set("on")
 			f.enqueue(t, plainTopic, []string{"during"}) // an idle look writes nothing
 			return func() {
-				set("off")
-				f.tx(t, func(ctx context.Context, tx bun.Tx) error {
-					_, err := tx.ExecContext(ctx, "DELETE FROM outbox_messages WHERE payload LIKE '%during%'")
-					return err
-				})
+				f.exec(t, "DELETE FROM outbox_messages WHERE payload LIKE '%during%'") // before the relay can take it
 				f.committed--
+				set("off")
 			}
 		}},
 		{name: "statements that hang", claim: time.Second, begin: func(_ *testing.T, _ *fixture, through *faults, p *pace) func() {
@@ -155,7 +152,7 @@ func TestOutageEndsNothing(t *testing.T) {
 				require.NoError(t, err)
 				held = append(held, conn)
 			}
-			require.Equal(t, 4, p.db.Stats().InUse)
+			eventually(t, func() bool { return p.db.Stats().InUse == 4 }, "the renewals have theirs")
 			waits := p.db.Stats().WaitCount
 			p.tries = func() int64 { return p.db.Stats().WaitCount - waits }
 			return func() {
@@ -209,8 +206,12 @@ func TestOutageEndsNothing(t *testing.T) {
 				require.Equal(t, "before", receive(t, delivered, "a delivery before the outage"))
 				eventually(t, func() bool { return f.count(t, outbox.StatusSent) == 1 }, "it is recorded")
 
+				// Where a claim is given up soon, a busy machine makes short outages
+				// of its own before and after this one.
+				outages := log.count(outageLine)
 				end := c.begin(t, f, through, p)
-				eventually(t, func() bool { return log.count(outageLine) > 0 }, "the outage is logged")
+				recoveries := log.count(recoveryLine)
+				eventually(t, func() bool { return log.count(outageLine) > outages }, "the outage is logged")
 				// A second is enough to tell a spin, which sends thousands.
 				tries := int64(6)
 				if c.claim > 0 { // each takes so long
@@ -218,12 +219,12 @@ func TestOutageEndsNothing(t *testing.T) {
 				}
 				eventually(t, func() bool { return p.tries() > tries && time.Since(p.begun) > time.Second }, "it tries again")
 				p.check(t)
-				require.LessOrEqual(t, float64(log.count(outageLine)), 2+math.Log2(1+time.Since(p.begun).Seconds()), "few lines")
-				require.Zero(t, log.count(recoveryLine))
+				require.LessOrEqual(t, float64(log.count(outageLine)-outages), 2+math.Log2(1+time.Since(p.begun).Seconds()), "few lines")
+				require.Equal(t, recoveries, log.count(recoveryLine))
 				end()
 				f.enqueue(t, plainTopic, []string{"after"})
 				require.Equal(t, "after", receive(t, delivered, "a delivery after the outage"))
-				eventually(t, func() bool { return log.count(recoveryLine) == 1 }, "its end is logged")
+				eventually(t, func() bool { return log.count(recoveryLine) > recoveries }, "its end is logged")
 				eventually(t, func() bool { return f.count(t, outbox.StatusSent) == 2 }, "it is recorded")
 				require.NoError(t, stop())
 				require.EqualValues(t, 2, calls.Load())
@@ -276,7 +277,7 @@ func TestTerminatedBackendsEndNothing(t *testing.T) {
 		var calls atomic.Int64
 		handler, delivered := counted(&calls)
 		r := f.relay(handling(handler))
-		r.DB, r.Interval = f.pool(t, "relay", through), 100*time.Millisecond
+		r.DB, r.Interval = f.pool(t, "relay", through), 200*time.Millisecond // far from what counts as a spin
 		stop := start(t, r)
 		for _, id := range numbers(5) {
 			f.enqueue(t, plainTopic, []string{id})
@@ -348,7 +349,7 @@ func TestCollisionsOfRenewalsAreNoOutages(t *testing.T) {
 				return context.Cause(ctx)
 			}
 		}))
-		r.Logger, r.Interval, r.ClaimTimeout = log.logger(), time.Hour, 3*time.Second
+		r.Logger, r.Interval, r.ClaimTimeout = log.logger(), time.Hour, 16*time.Second // four for a renewal
 		stop := start(t, r)
 		receive(t, begun, "the delivery")
 		collisions := f.collide(t, "40001", "claimed", 4)
@@ -364,15 +365,15 @@ func TestBusyDatabaseIsNoOutage(t *testing.T) {
 	f := newFixture(t, "sqlite", "")
 	through, log := &faults{}, &logs{}
 	var settlements atomic.Int64
+	var writer bun.Tx
 	through.onBefore(func(query string) error {
-		if strings.Contains(query, "sent_at = CASE") {
-			settlements.Add(1)
+		if strings.Contains(query, "sent_at = CASE") && settlements.Add(1) == 4 {
+			return writer.Rollback() // before it becomes an outage
 		}
 		return nil
 	})
 	impatient := *f
 	impatient.url += "?_pragma=busy_timeout(10)&_txlock=immediate&x=" // the first wins
-	var writer bun.Tx
 	r := f.relay(handling(func(ctx context.Context, _ outbox.Delivery[order]) (err error) {
 		writer, err = f.db.BeginTx(context.WithoutCancel(ctx), nil)
 		return err
@@ -380,10 +381,9 @@ func TestBusyDatabaseIsNoOutage(t *testing.T) {
 	r.DB, r.Logger = impatient.connect(t, through), log.logger()
 	ids := f.enqueue(t, plainTopic, []string{"a"})
 	stop := start(t, r)
-	eventually(t, func() bool { return settlements.Load() >= 4 }, "the settlement is tried again")
-	require.NoError(t, writer.Rollback())
 	eventually(t, func() bool { return f.get(t, ids[0]).Status == outbox.StatusSent }, "it is sent")
 	require.NoError(t, stop())
+	require.GreaterOrEqual(t, settlements.Load(), int64(4), "the settlement is tried again")
 	require.Zero(t, log.count(outageLine))
 	require.Equal(t, 1, f.get(t, ids[0]).Attempts)
 }

@@ -29,6 +29,18 @@ func enqueueKey(ctx context.Context, tx bun.Tx, key, id string) (r outbox.Receip
 	return r, err
 }
 
+// patient opens a pool whose writers wait for each other for as long as it takes,
+// on SQLite too: one of many that write at once may not have its turn within the
+// usual 5 s of a busy machine.
+func (f *fixture) patient(t *testing.T) *bun.DB {
+	t.Helper()
+	other := *f
+	if !f.postgres {
+		other.url += "?_pragma=busy_timeout(60000)&_txlock=immediate&x=" // the first wins
+	}
+	return other.connect(t, nil)
+}
+
 func TestOnceInOneTransactionAndAgainstCommittedRows(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		otherTopic := topics.New[order]("another", nil)
@@ -80,6 +92,7 @@ func TestDuplicateKeyInARaceCostsNoBusinessWrite(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		const racers = 50
 		f.business(t)
+		db := f.patient(t)
 		for _, many := range []bool{false, true} {
 			key := fmt.Sprint("key ", many)
 			receipts := make([]outbox.Receipt, racers)
@@ -89,7 +102,7 @@ func TestDuplicateKeyInARaceCostsNoBusinessWrite(t *testing.T) {
 			for i := range racers {
 				wg.Go(func() {
 					<-gate
-					errs[i] = f.db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
+					errs[i] = db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
 						if err := act(ctx, tx, fmt.Sprintf("%s %02d", key, i)); err != nil {
 							return err
 						}
@@ -238,6 +251,7 @@ func TestOnceWaitsForAnOpenTransactionWithTheKey(t *testing.T) {
 func TestKeysInOppositeOrdersDoNotDeadlock(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		rounds := atScale(100, 10_000)
+		db := f.patient(t)
 		if f.postgres {
 			f.exec(t, "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.001); RETURN NEW; END $$")
 			f.exec(t, "CREATE TRIGGER dawdle BEFORE INSERT ON outbox_messages FOR EACH ROW EXECUTE FUNCTION dawdle()")
@@ -264,7 +278,7 @@ func TestKeysInOppositeOrdersDoNotDeadlock(t *testing.T) {
 					}
 					gates[i].Done()
 					gates[i].Wait() // both at once
-					err := f.db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) (err error) {
+					err := db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) (err error) {
 						receipts[side][i], err = outbox.EnqueueAll(ctx, tx, ownKeyTopic, vs)
 						return err
 					})

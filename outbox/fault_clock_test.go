@@ -120,7 +120,8 @@ func TestStatementsOfARelayNameNoTimeOfTheHost(t *testing.T) {
 			return nil
 		}))
 		r.DB, r.Concurrency, r.Retention = own.db, 2, 10*time.Second
-		r.ClaimTimeout, r.ShutdownTimeout = 2*time.Second, time.Second
+		r.ClaimTimeout, r.ShutdownTimeout = 10*time.Second, 5*time.Second // which a busy machine keeps to
+		r.BaseBackoff = 5 * time.Minute                                   // none is claimed again, to be released to a time that is not in due
 		stop := start(t, r)
 		eventually(t, func() bool {
 			renewals, _ := seen.that(isRenewal)

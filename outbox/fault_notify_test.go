@@ -75,9 +75,9 @@ func TestNoProducerCommitsANotify(t *testing.T) {
 		require.Zero(t, f.queryInt(t, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'outbox_messages'::regclass"), "nor does a trigger")
 		require.Equal(t, 3*writers*each, f.rows(t))
 
-		connector.mu.Lock()
-		defer connector.mu.Unlock()
 		notified := func() (n int) {
+			connector.mu.Lock() // not for longer: it may be about to connect
+			defer connector.mu.Unlock()
 			for _, conn := range connector.conns {
 				n += len(conn.positions("done NOTIFY"))
 			}
@@ -85,6 +85,8 @@ func TestNoProducerCommitsANotify(t *testing.T) {
 		}
 		eventually(t, func() bool { return notified() > 0 }, "the relays of other processes are told, outside")
 		commits := 0
+		connector.mu.Lock()
+		defer connector.mu.Unlock()
 		for _, conn := range connector.conns {
 			conn.mu.Lock()
 			open := false

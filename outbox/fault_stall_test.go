@@ -45,7 +45,7 @@ func TestFinishedWorkIsNotRunAgainWhenItsRecordingStalls(t *testing.T) {
 			calls.Add(1)
 			return nil
 		})), &logs{}
-		r.ClaimTimeout, r.Logger = 3*time.Second, log.logger()
+		r.ClaimTimeout, r.Logger = 8*time.Second, log.logger() // a lease that a busy machine does not miss
 		count := watched(r)
 		stop := start(t, r)
 		eventually(t, func() bool { return calls.Load() == rows }, "all are delivered")
@@ -54,7 +54,7 @@ func TestFinishedWorkIsNotRunAgainWhenItsRecordingStalls(t *testing.T) {
 			return nil
 		})))
 		require.Eventually(t, func() bool {
-			return f.outlived(t, r.ClaimTimeout+atScale(3*time.Second, 20*time.Second), ids...) && tries.Load() > 2
+			return f.outlived(t, r.ClaimTimeout+atScale(r.ClaimTimeout, 20*time.Second), ids...) && tries.Load() > 2
 		},
 			patience, 20*time.Millisecond, "the stall outlasts the leases, which are renewed")
 		require.Equal(t, rows, f.count(t, outbox.StatusClaimed))
@@ -77,6 +77,7 @@ func TestFinishedWorkIsNotRunAgainWhenItsRecordingStalls(t *testing.T) {
 // leases cannot be renewed; it must be over before they are.
 func TestFinishedWorkIsNotRunAgainWhenASettlementHangsInTheServer(t *testing.T) {
 	onPostgres(t, func(t *testing.T, f *fixture) {
+		const lease = 10 * time.Second // of which a settlement may take a quarter
 		f.exec(t, `CREATE SEQUENCE settlements; CREATE FUNCTION hang() RETURNS trigger LANGUAGE plpgsql AS
 			$$ BEGIN IF nextval('settlements') = 1 THEN PERFORM pg_sleep(60); END IF; RETURN NEW; END $$;
 			CREATE TRIGGER hang BEFORE UPDATE ON outbox_messages FOR EACH ROW WHEN (NEW.status = 'sent') EXECUTE FUNCTION hang()`)
@@ -84,7 +85,7 @@ func TestFinishedWorkIsNotRunAgainWhenASettlementHangsInTheServer(t *testing.T) 
 		handler := func(context.Context, outbox.Delivery[order]) error { calls.Add(1); return nil }
 		for range 2 {
 			r := f.on(t).relay(handling(handler))
-			r.ClaimTimeout, r.Interval = 4*time.Second, 2*time.Millisecond
+			r.ClaimTimeout, r.Interval = lease, 2*time.Millisecond
 			start(t, r)
 		}
 		id := f.enqueue(t, plainTopic, []string{"a"})[0]
@@ -92,7 +93,7 @@ func TestFinishedWorkIsNotRunAgainWhenASettlementHangsInTheServer(t *testing.T) 
 		require.EqualValues(t, 1, calls.Load())
 		m := f.get(t, id)
 		require.Equal(t, 1, m.Attempts)
-		require.Less(t, m.SentAt.Sub(m.ClaimedAt), 4*time.Second, "before its lease could end")
+		require.Less(t, m.SentAt.Sub(m.ClaimedAt), lease, "before its lease could end")
 	})
 }
 
@@ -141,11 +142,11 @@ func TestNoStatementOfOursWaitsForEver(t *testing.T) {
 			}
 			return nil
 		}))
-		r.Concurrency, r.Retention, r.ClaimTimeout = 3, 10*time.Second, 2*time.Second
+		r.Concurrency, r.Retention, r.ClaimTimeout = 3, 10*time.Second, 8*time.Second
 		stop := start(t, r)
 		receive(t, begun, "a delivery")
 		eventually(t, func() bool {
-			return f.rowsOf(t, plainTopic.Name(), "sent") == 0 && f.outlived(t, 3*time.Second, ids[0])
+			return f.rowsOf(t, plainTopic.Name(), "sent") == 0 && f.outlived(t, r.ClaimTimeout+time.Second, ids[0])
 		}, "a sweep and a renewal")
 		stopped := make(chan error, 1)
 		go func() { stopped <- stop() }()
@@ -166,7 +167,7 @@ func TestNoStatementOfOursWaitsForEver(t *testing.T) {
 
 		require.Empty(t, endless)
 		for kind, most := range map[string]time.Duration{
-			"look": 2 * time.Second, "claim": 2 * time.Second, "renewal": time.Second, "settlement": 7 * time.Second,
+			"look": 6 * time.Second, "claim": 6 * time.Second, "renewal": 4 * time.Second, "settlement": 4 * time.Second,
 			"sweep": 7 * time.Second, "operation": 62 * time.Second, "stats": 62 * time.Second,
 		} {
 			if kind == "look" && f.postgres { // which is the claim

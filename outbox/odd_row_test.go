@@ -107,7 +107,7 @@ func TestDrainReturnsWhatTheDatabaseRefuses(t *testing.T) {
 		ids := f.enqueue(t, plainTopic, numbers(2))
 		f.refuse(t, "id = '"+ids[0].String()+"' AND status = 'sent'")
 		r := f.relay(handling(acknowledge))
-		r.ShutdownTimeout = 200 * time.Millisecond
+		r.ShutdownTimeout = 3 * time.Second // for the other
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		n, err := r.Drain(ctx)

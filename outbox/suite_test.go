@@ -382,7 +382,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	parallelWaits()
 	code := m.Run()
-	for deadline := time.Now().Add(5 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		var b bytes.Buffer
 		_ = pprof.Lookup("goroutine").WriteTo(&b, 1)
 		leaked := strings.Contains(b.String(), "outbox.(*engine)") || strings.Contains(b.String(), "outbox.(*CommitHook).notify")

@@ -178,7 +178,7 @@ func TestRetryAfterOfALaterAnswerProlongsThePause(t *testing.T) {
 		r.Logger = l.logger()
 		ids := f.enqueue(t, plainTopic, numbers(2))
 		start(t, r)
-		eventually(t, func() bool { return l.count("its topic is paused") == 1 && len(begun) == 2 }, "the outage is met")
+		eventually(t, func() bool { return l.count("its topic is paused") >= 1 && len(begun) == 2 }, "the outage is met")
 		second.open()
 		eventually(t, func() bool { return !f.get(t, ids[1]).UnavailableSince.IsZero() }, "recorded")
 		m := f.get(t, ids[1])
@@ -243,7 +243,7 @@ func TestStaleAnswerPausesNothingAnew(t *testing.T) {
 // the outage are none that got through in it.
 func TestRelayThatHasNotMetTheOutagePausesToo(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
-		d := &flaky{}
+		d := &flaky{retry: 100 * time.Millisecond}
 		var l logs
 		r := f.relay(handling(d.handler))
 		r.Logger = l.logger()
@@ -254,9 +254,12 @@ func TestRelayThatHasNotMetTheOutagePausesToo(t *testing.T) {
 		id := f.metBefore(t, 1, 0)[0] // through another relay
 		f.makeDue(t)
 		r.Wake()
-		eventually(t, func() bool { return f.get(t, id).LastError != "" }, "this one meets it, too")
-		m := f.get(t, id)
-		require.Less(t, m.AvailableAt.Sub(m.UpdatedAt), 1200*time.Millisecond)
+		var m outbox.Message
+		eventually(t, func() bool {
+			m = f.get(t, id)
+			return m.Status == outbox.StatusPending && m.LastError != ""
+		}, "this one meets it, too")
+		require.Less(t, m.AvailableAt.Sub(m.UpdatedAt), 1200*time.Millisecond, "it does not wait alone, for BaseBackoff")
 		require.NotZero(t, l.count("its topic is paused"))
 	})
 }
@@ -266,11 +269,10 @@ func TestProbesOfManyDeadTopicsStarveNobody(t *testing.T) {
 	onEvery(t, func(t *testing.T, f *fixture) {
 		const dead = 12
 		hold := make(gate)
-		var l logs
 		var hanging atomic.Bool
 		var at, most atomic.Int64
 		r := f.relay(nil)
-		r.Concurrency, r.Batch, r.Logger = 8, 8, l.logger()
+		r.Concurrency, r.Batch = 8, 8
 		r.Deliver = func(_ context.Context, m outbox.Message) error {
 			if m.Topic == "healthy" {
 				return nil
@@ -286,7 +288,9 @@ func TestProbesOfManyDeadTopicsStarveNobody(t *testing.T) {
 			f.enqueue(t, topics.New[order](fmt.Sprintf("dead%d", i), nil), []string{"x"})
 		}
 		start(t, r)
-		eventually(t, func() bool { return l.count("its topic is paused") >= dead }, "all are paused")
+		eventually(t, func() bool {
+			return f.queryInt(t, "SELECT count(*) FROM outbox_messages WHERE unavailable_since IS NOT NULL") == dead
+		}, "all are paused")
 		hanging.Store(true)
 		eventually(t, func() bool { return at.Load() == 2 }, "probes hang")
 		for range 3 {
@@ -336,12 +340,12 @@ func TestStuckProbeIsAnOutage(t *testing.T) {
 			return outbox.Unavailable(errDown)
 		}))
 		r.Concurrency, r.Logger = 4, l.logger()
-		r.DeliverTimeout, r.ShutdownTimeout = 50*time.Millisecond, 50*time.Millisecond
+		r.DeliverTimeout, r.ShutdownTimeout = 2*time.Second, 3*time.Second // or those that do answer are stuck, too
 		otherTopic := topics.New[order]("others", nil)
 		outbox.Handle(r.Mux, otherTopic, acknowledge)
 		f.enqueue(t, plainTopic, []string{"meets it"})
 		start(t, r)
-		eventually(t, func() bool { return l.count("its topic is paused") == 1 }, "the outage is met")
+		eventually(t, func() bool { return l.count("its topic is paused") >= 1 }, "the outage is met")
 		f.enqueue(t, plainTopic, numbers(8))
 		eventually(t, func() bool { return l.count("is stuck") == 1 }, "the probe is stuck")
 		id := f.enqueue(t, otherTopic, []string{"look"})[0]
@@ -365,8 +369,9 @@ func TestIdlePauseCostsLittle(t *testing.T) {
 		f.exec(t, "UPDATE outbox_messages SET status = 'sent', claim_token = NULL") // by another relay
 		ofPaused := func(query string) bool { return isClaimLook(query) && !containsTopic(query, otherTopic.Name()) }
 		all := log.looks()
+		before, _ := log.that(ofPaused)
 		eventually(t, func() bool { return log.looks() > all+100 }, "many looks")
 		probes, _ := log.that(ofPaused)
-		require.Less(t, len(probes), 30, "of the paused topic")
+		require.Less(t, len(probes)-len(before), 30, "of the paused topic")
 	})
 }

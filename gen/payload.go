@@ -26,11 +26,11 @@ func (u *unit) checkPayload(t types.Type, pos token.Pos) {
 		u.told[p] = true
 		switch {
 		case path == "": // the text names the type
-			u.report.addf(p.Pos, "%s", p.Text)
+			u.payloads.addf(p.Pos, "%s", p.Text)
 		case path[0] == '[':
-			u.report.addf(p.Pos, "%s%s: %s", root, path, p.Text)
+			u.payloads.addf(p.Pos, "%s%s: %s", root, path, p.Text)
 		default:
-			u.report.addf(p.Pos, "%s.%s: %s", root, path, p.Text)
+			u.payloads.addf(p.Pos, "%s.%s: %s", root, path, p.Text)
 		}
 	}
 }

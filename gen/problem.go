@@ -44,10 +44,15 @@ func (ps problems) Error() string {
 type report struct {
 	dir   string
 	fset  *token.FileSet
+	sink  func(pos token.Pos, text string) // if not nil, takes what has a position
 	found problems
 }
 
 func (r *report) addf(pos token.Pos, format string, args ...any) {
+	if r.sink != nil {
+		r.sink(pos, fmt.Sprintf(format, args...))
+		return
+	}
 	p := r.fset.Position(pos)
 	r.found = append(r.found, problem{r.rel(p.Filename), p.Line, p.Column, fmt.Sprintf(format, args...)})
 }

@@ -17,6 +17,7 @@ import (
 // unit is one package under generation.
 type unit struct {
 	report      *report
+	payloads    *report // takes what checkPayload finds
 	pkg         *packages.Package
 	events      []*event
 	upcasts     []*upcast
@@ -41,7 +42,7 @@ type event struct {
 }
 
 func newUnit(r *report, pkg *packages.Package) *unit {
-	return &unit{report: r, pkg: pkg, taken: map[string]token.Pos{}, imported: map[string]token.Pos{}, told: map[payload.Problem]bool{}}
+	return &unit{report: r, payloads: r, pkg: pkg, taken: map[string]token.Pos{}, imported: map[string]token.Pos{}, told: map[payload.Problem]bool{}}
 }
 
 // read finds the directives in all files of the package's directory.

@@ -160,7 +160,7 @@ func (w *walker) value(t types.Type, addressable bool, at place) {
 	case *types.Chan, *types.Signature:
 		w.unsupported(t, at)
 	case *types.Slice:
-		if !isBytes(u) {
+		if !IsBytes(u) {
 			w.value(u.Elem(), true, at.within("[]"))
 		}
 	case *types.Array:

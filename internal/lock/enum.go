@@ -1,8 +1,10 @@
 package lock
 
 import (
+	"fmt"
 	"go/constant"
 	"go/types"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -51,4 +53,50 @@ func (w *walker) standard(pkg *types.Package) bool {
 		}
 	}
 	return !strings.Contains(first, ".")
+}
+
+// numbered judges a change of the constants of a type. A row holds the value.
+func numbered(d Difference) Verdict {
+	o, n := enum(d.Old.Enum), enum(d.New.Enum)
+	v := Verdict{Rule: "J43", Backward: Wrong, Forward: Wrong}
+	for _, c := range d.Old.Enum {
+		name, value, _ := strings.Cut(c, "=")
+		now, kept := n[name]
+		switch {
+		case len(n) == 0:
+		case kept && now != value:
+			v.Text = fmt.Sprintf("%s: %s changed from %s to %s: stored rows with %s would be taken for something else, without an error",
+				label(d.Path), name, value, now, value)
+		case !kept && !slices.Contains(slices.Collect(maps.Values(n)), value):
+			v.Text = fmt.Sprintf("%s: %s removed: stored rows with %s would decode to a value that the code does not know, without an error",
+				label(d.Path), name, value)
+		default:
+			continue
+		}
+		if v.Text != "" {
+			v.Keep = fmt.Sprintf("keep %s = %s", name, value)
+			return v
+		}
+	}
+	v = Verdict{Rule: "J42", Backward: OK, Forward: OK, Note: true}
+	v.Text = fmt.Sprintf("%s: constants renamed, or those of its type are others: rows decode to the same", label(d.Path))
+	for _, c := range d.New.Enum {
+		_, value, _ := strings.Cut(c, "=")
+		if len(o) > 0 && !slices.Contains(slices.Collect(maps.Values(o)), value) {
+			v.Forward = Wrong
+			v.Text = fmt.Sprintf("%s: %s added: relays still on the old code do not know the value", label(d.Path), c)
+			break
+		}
+	}
+	return v
+}
+
+// enum is the values by name.
+func enum(list []string) map[string]string {
+	out := map[string]string{}
+	for _, c := range list {
+		name, value, _ := strings.Cut(c, "=")
+		out[name] = value
+	}
+	return out
 }

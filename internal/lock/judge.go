@@ -1,17 +1,23 @@
 package lock
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/typedoutbox/typedoutbox/internal/payload"
+)
 
 // Effect is what becomes of a value that is written by one type and read by
-// another, at worst.
+// another.
 type Effect string
 
 const (
-	OK      Effect = "ok"
-	Zero    Effect = "zero"    // without an error it is read as its zero value
+	OK      Effect = "ok"      // it is the same, or a key that nobody asks for
+	Zero    Effect = "zero"    // without an error it is read as the zero value
 	Wrong   Effect = "wrong"   // without an error it is read as another value
-	Fails   Effect = "fails"   // the row fails to decode
-	Unknown Effect = "unknown" // the type's own methods decide
+	Fails   Effect = "fails"   // the row does not decode
+	Unknown Effect = "unknown" // methods of the type decide
 )
 
 // Verdict is what a difference does to rows.
@@ -19,42 +25,178 @@ type Verdict struct {
 	Rule     string // J01 to J51
 	Backward Effect // new code reads old rows
 	Forward  Effect // old code reads new rows
-	Note     bool   // it is allowed whatever the effects, and worth a line with -v
+	Note     bool   // allowed, whatever the effects; worth a line with -v
+	Always   bool   // refused, whatever the effects
 	Text     string // what changed: what would happen to rows
-	Keep     string // how to leave it as it was, in the imperative
+	Keep     string // the way out without a new version; empty if it is a note
 }
 
-// Refused reports whether the verdict stands against the change. With backward
-// only what new code reads counts.
+// Refused reports whether the rules stand against the change. With backward,
+// for compat=backward, what old code reads does not matter.
 func (v Verdict) Refused(backward bool) bool {
-	return !v.Note && (v.Backward != OK || v.Forward != OK && !backward)
+	return !v.Note && (v.Always || v.Backward != OK || v.Forward != OK && !backward)
 }
 
 // Judge says what a difference does to rows. The reserved paths are those of
-// the event.
+// the event. It is the table of rules, each of which has a test that does the
+// same with encoding/json.
 func Judge(d Difference, reserved []string) Verdict {
 	switch d.Change {
-	case Added:
-		return Verdict{
-			Rule: "J01", Backward: Zero, Forward: OK, Note: true,
-			Text: fmt.Sprintf("field %q added: stored rows decode it as its zero value", d.Path),
-		}
+	case Added, Folded:
+		return added(d, reserved)
 	case Removed:
+		return removed(d.Old, reserved)
+	case Renamed:
+		switch {
+		case isReserved(d.New.Path, reserved):
+			return added(d, reserved)
+		case slices.Contains(reserved, d.Old.Path):
+			return removed(d.Old, reserved)
+		}
+		return renamed(d.Old, d.New)
+	case Swapped:
 		return Verdict{
-			Rule: "J04", Backward: OK, Forward: Zero,
-			Text: fmt.Sprintf("field %q removed: old relays would decode new rows with its zero value, without an error", d.Path),
-			Keep: fmt.Sprintf("keep it, or reserve its name with reserved=%s", d.Path),
+			Rule: "J06", Backward: Wrong, Forward: Wrong,
+			Text: fmt.Sprintf("%s was the key of %s and is now that of %s: stored rows would decode each into the other, without an error", label(d.Path), d.Old.Go, d.New.Go),
+			Keep: fmt.Sprintf("keep %s on %s", jsonTag(d.Old), d.Old.Go),
+		}
+	case Pointed:
+		return pointed(d)
+	case Omitted:
+		return omitted(d)
+	case Numbered:
+		return numbered(d)
+	}
+	return retyped(d)
+}
+
+const (
+	stored = "stored rows"
+	fresh  = "for relays still on the old code, new rows"
+)
+
+func added(d Difference, reserved []string) Verdict {
+	switch {
+	case isReserved(d.New.Path, reserved):
+		return Verdict{
+			Rule: "J08", Backward: Fails, Forward: Fails, Always: true,
+			Text: fmt.Sprintf("%s is reserved: rows that hold what it was before would fail to decode, or decode as what they are not", label(d.New.Path)),
+			Keep: "give the field another key",
+		}
+	case d.Change == Folded:
+		return Verdict{
+			Rule: "J02", Backward: Wrong, Forward: Wrong, Always: true,
+			Text: fmt.Sprintf("%s differs from %q only in case, which decoders ignore: the value of one would be read into the other, without an error",
+				label(d.New.Path), d.Old.Path),
+			Keep: "give the field another key",
 		}
 	}
 	return Verdict{
-		Rule: "J15", Backward: Fails, Forward: Fails,
-		Text: fmt.Sprintf("field %q changed from %s to %s: stored rows would fail to decode and be retried, then parked", d.Path, d.Old.Kind, d.New.Kind),
-		Keep: fmt.Sprintf("keep %s", d.Old.Kind),
+		Rule: "J01", Backward: Zero, Forward: OK, Note: true,
+		Text: fmt.Sprintf("%s added: %s decode as %s", label(d.Path), stored, zero(d.New)),
 	}
 }
 
-// widths are the numbers.
-var widths = map[Kind]int{
-	"int8": 8, "int16": 16, "int32": 32, "int64": 64,
-	"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64,
+func removed(f *Field, reserved []string) Verdict {
+	v := Verdict{
+		Rule: "J03", Backward: OK, Forward: Zero, Keep: "keep the field",
+		Text: fmt.Sprintf("%s removed: %s would decode as %s without an error", label(f.Path), fresh, zero(f)),
+	}
+	if !slices.Contains(reserved, f.Path) {
+		v.Rule, v.Always = "J04", true
+		v.Text += ", and nothing keeps its key from being used for something else"
+		v.Keep += ", or reserve its key with reserved=" + f.Path
+	}
+	return v
+}
+
+func renamed(o, n *Field) Verdict {
+	v := Verdict{
+		Rule: "J06", Backward: Zero, Forward: Zero,
+		Text: fmt.Sprintf("%s renamed to %q: %s would decode as %s without an error", label(o.Path), n.Path, stored, zero(n)),
+		Keep: "keep " + jsonTag(o),
+	}
+	within, name, _ := split(o.Path)
+	newWithin, newName, _ := split(n.Path)
+	switch {
+	case within != newWithin && strings.Count(within, ".") < strings.Count(newWithin, "."), within == "" && newWithin != "":
+		v.Rule = "J34"
+	case within != newWithin:
+		v.Rule = "J35"
+	case payload.Fold(name) == payload.Fold(newName):
+		v.Rule = "J07"
+	}
+	return v
+}
+
+func pointed(d Difference) Verdict {
+	v := Verdict{Rule: "J17", Backward: OK, Forward: Zero, Note: true}
+	if d.New.Pointer {
+		v.Text = fmt.Sprintf("%s became a pointer: %s without a value would decode as %s", label(d.Path), fresh, zero(d.Old))
+	} else {
+		v = Verdict{Rule: "J18", Backward: Zero, Forward: OK, Note: !d.Old.Null}
+		v.Text = fmt.Sprintf("%s is no pointer any more: %s without a value decode as %s", label(d.Path), stored, zero(d.New))
+		if d.Old.Null {
+			v.Text = fmt.Sprintf("%s is no pointer any more: %s with null would decode as %s without an error", label(d.Path), stored, zero(d.New))
+			v.Keep = "keep the pointer"
+		}
+	}
+	if d.Old.Kind.nilable() && d.New.Kind.nilable() {
+		v.Backward, v.Forward, v.Note, v.Keep = OK, OK, true, ""
+		v.Text = fmt.Sprintf("%s changed between a pointer and none: null decodes as nil in both", label(d.Path))
+	}
+	return v
+}
+
+func omitted(d Difference) Verdict {
+	v := Verdict{Rule: "J21", Backward: OK, Forward: OK, Note: true}
+	what := fmt.Sprintf("%s in the place of %s", d.New.Omit, d.Old.Omit)
+	switch {
+	case d.Old.Omit == "":
+		v.Rule, what = "J19", d.New.Omit+" added"
+	case d.New.Omit == "":
+		v.Rule, what = "J20", d.Old.Omit+" removed"
+	}
+	v.Text = fmt.Sprintf("%s: %s: what is left out decodes as it was", label(d.Path), what)
+	return v
+}
+
+// label is how a message names a value.
+func label(path string) string {
+	if path == "" {
+		return "the payload"
+	}
+	return fmt.Sprintf("field %q", path)
+}
+
+func jsonTag(f *Field) string {
+	_, name, _ := split(f.Path)
+	return fmt.Sprintf("json:%q", strings.Trim(name, `"`))
+}
+
+// isReserved reports whether a path is one of those reserved, which decoders
+// take for the same if only the case differs.
+func isReserved(path string, reserved []string) bool {
+	return slices.ContainsFunc(reserved, func(r string) bool { return payload.Fold(r) == payload.Fold(path) })
+}
+
+// zero is how a message spells the zero value.
+func zero(f *Field) string {
+	switch {
+	case f.Pointer:
+		return "nil"
+	case f.Kind == "string":
+		return `""`
+	case f.Kind == "bool":
+		return "false"
+	case f.Kind == "number":
+		return `""`
+	case f.Kind.bits() > 0:
+		return "0"
+	case f.Kind.nilable():
+		return "nil"
+	case f.Kind == "time":
+		return "the zero time"
+	}
+	return "its zero value"
 }

@@ -3,6 +3,7 @@ package lock
 import (
 	"fmt"
 	"go/types"
+	"strconv"
 	"strings"
 
 	"github.com/typedoutbox/typedoutbox/internal/payload"
@@ -83,23 +84,32 @@ func (w *walker) kind(t types.Type, addressable bool) Kind {
 	return opaque(w.spell(t))
 }
 
-// word is the kind without what follows it.
+// word is the kind without what follows it, of.
 func (k Kind) word() string {
 	word, _, _ := strings.Cut(string(k), " ")
 	return word
 }
 
-// nests reports whether a value has others inside.
-func (k Kind) nests() bool {
-	switch k.word() {
-	case "object", "list", "array", "map":
-		return true
-	}
-	return false
+// of is what follows the word: of a map the kind of its keys, of a text or an
+// opaque value its type, of an array its length.
+func (k Kind) of() string {
+	_, of, _ := strings.Cut(string(k), " ")
+	return of
 }
 
-// nilable reports whether a value that is no pointer may be nil, written as
-// null and read back from it.
+// container is what a value is that holds others, or "".
+func (k Kind) container() string {
+	switch word := k.word(); word {
+	case "object", "map", "list":
+		return word
+	case "array":
+		return "list"
+	}
+	return ""
+}
+
+// nilable reports whether a value that is no pointer may be nil: written as
+// null, and read from it without loss.
 func (k Kind) nilable() bool {
 	switch k.word() {
 	case "list", "map", "bytes", "any", "raw":
@@ -108,7 +118,7 @@ func (k Kind) nilable() bool {
 	return false
 }
 
-func (k Kind) scalar() bool {
-	_, isNumber := widths[k]
-	return k == "string" || isNumber
+func (k Kind) length() int {
+	n, _ := strconv.Atoi(k.of())
+	return n
 }

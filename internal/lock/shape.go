@@ -2,7 +2,6 @@ package lock
 
 import (
 	"cmp"
-	"fmt"
 	"go/token"
 	"go/types"
 	"slices"
@@ -100,11 +99,11 @@ func (w *walker) value(t types.Type, f Field, addressable bool) {
 	if f.Omit != "" {
 		f.Null = false
 	}
-	if f.Kind.scalar() {
+	if f.Kind == "string" || f.Kind.isInt() {
 		f.Enum = w.constants(t)
 	}
 	named, _ := t.(*types.Named)
-	if named != nil && f.Kind.nests() {
+	if named != nil && f.Kind.container() != "" {
 		id := seen{named.Origin().Obj(), types.TypeString(named, nil)}
 		if path, ok := w.first[id]; ok {
 			f.Same = cmp.Or(path, root)
@@ -127,19 +126,19 @@ func (w *walker) value(t types.Type, f Field, addressable bool) {
 			return
 		}
 		for _, c := range payload.Fields(w.from, t, addressable, f.Pos) {
-			w.value(c.Type, Field{Path: child(f.Path, c.Key), Go: join(f.Go, c.Name), Omit: c.Omit, Quoted: c.Quoted, Pos: c.Pos}, c.Addressable)
+			w.value(c.Type, Field{Path: join(f.Path, spellKey(c.Key)), Go: join(f.Go, c.Name), Omit: c.Omit, Quoted: c.Quoted, Pos: c.Pos}, c.Addressable)
 		}
 	case *types.Slice:
 		if f.Kind == "list" {
-			w.value(u.Elem(), Field{Path: f.Path + "[]", Go: f.Go + "[]", Pos: f.Pos}, true)
+			w.value(u.Elem(), Field{Path: f.Path + elements, Go: f.Go + elements, Pos: f.Pos}, true)
 		}
 	case *types.Array:
-		if f.Kind.nests() {
-			w.value(u.Elem(), Field{Path: f.Path + "[]", Go: f.Go + "[]", Pos: f.Pos}, addressable)
+		if f.Kind.container() != "" {
+			w.value(u.Elem(), Field{Path: f.Path + elements, Go: f.Go + elements, Pos: f.Pos}, addressable)
 		}
 	case *types.Map:
-		if f.Kind.nests() {
-			w.value(u.Elem(), Field{Path: f.Path + "{}", Go: f.Go + "{}", Pos: f.Pos}, false)
+		if f.Kind.container() != "" {
+			w.value(u.Elem(), Field{Path: f.Path + values, Go: f.Go + values, Pos: f.Pos}, false)
 		}
 	}
 }
@@ -176,11 +175,4 @@ func (w *walker) spell(t types.Type) string {
 		}
 		return p.Path()
 	})
-}
-
-func join(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return fmt.Sprintf("%s.%s", a, b)
 }

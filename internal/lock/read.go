@@ -1,0 +1,184 @@
+package lock
+
+import "fmt"
+
+// reading is what becomes of a value that one type wrote and another reads.
+type reading struct {
+	Effect
+	such string // a value that it happens to, or which values
+	will string // what happens: "would ..."
+}
+
+var (
+	fine  = reading{Effect: OK}
+	fails = reading{Effect: Fails, will: "fail to decode and be retried, then parked"}
+)
+
+func failsFor(example string) reading {
+	return reading{Fails, " such as " + example, fails.will}
+}
+
+func wrong(will string) reading {
+	return reading{Effect: Wrong, will: will + " without an error"}
+}
+
+func unknown(name string) reading {
+	return reading{Effect: Unknown, will: fmt.Sprintf("decode as the methods of %s have it, which cannot be seen from here", name)}
+}
+
+// rounded is what happens to numbers in a float64.
+var rounded = reading{Wrong, " with numbers above 9007199254740992", "decode with other digits, without an error"}
+
+// value is what is known of one side.
+type value struct {
+	kind    Kind
+	quoted  bool
+	element *Field // of a list or an array
+}
+
+// read says what becomes of values that are written as one kind and read as
+// another, null aside. It is what encoding/json does; where some values fare
+// worse than others it is what most see.
+func read(from, to value) reading {
+	switch {
+	case from.kind == to.kind && from.quoted == to.quoted || to.kind == "raw":
+		return fine
+	case to.kind == "any":
+		return readAny(from)
+	case from.kind == "any", from.kind == "raw":
+		return failsFor("another kind of JSON")
+	case from.kind.word() == "opaque":
+		return unknown(from.kind.of())
+	case to.kind.word() == "opaque":
+		return unknown(to.kind.of())
+	case from.quoted:
+		return readQuoted(from, to)
+	case to.quoted && from.kind.word() != "text":
+		return fails
+	case from.kind.isNumber():
+		return readNumber(from.kind, to.kind)
+	case from.kind.container() != "":
+		return readContainer(from, to)
+	}
+	return readString(from.kind, to)
+}
+
+// readAny reads into an empty interface, where a number is a float64.
+func readAny(from value) reading {
+	switch {
+	case from.kind.word() == "opaque":
+		return unknown(from.kind.of())
+	case from.quoted:
+		return fine
+	case from.kind.isInt() && !exact(from.kind, "float64"), from.kind == "number", from.kind == "raw", from.kind.container() != "":
+		return rounded
+	}
+	return fine
+}
+
+// readQuoted reads a string that holds a JSON value.
+func readQuoted(from, to value) reading {
+	inner := value{kind: from.kind}
+	switch {
+	case to.quoted:
+		return read(inner, value{kind: to.kind})
+	case to.kind == "string" && from.kind == "string":
+		return wrong("decode with quotes in them")
+	case to.kind == "string", to.kind == "number" && from.kind.isNumber():
+		return fine
+	case to.kind.word() == "text":
+		return unknown(to.kind.of())
+	}
+	return fails
+}
+
+func readNumber(from, to Kind) reading {
+	switch {
+	case to == "number":
+		return fine
+	case from.isInt() && to.isInt():
+		if example := beyond(from, to); example != "" {
+			return failsFor(example)
+		}
+		return fine
+	case from.isInt() && to.isFloat():
+		switch {
+		case exact(from, to):
+			return fine
+		case to == "float32":
+			return reading{Wrong, " with numbers above 16777216", rounded.will}
+		}
+		return rounded
+	case to.isInt():
+		return failsFor("1.5")
+	case from == "float32" && to == "float64":
+		return fine
+	case to == "float32":
+		return reading{Wrong, " such as 0.123456789", "be rounded to 7 digits without an error"}
+	case to == "float64":
+		return reading{Wrong, " with more than 15 digits", rounded.will}
+	}
+	return fails
+}
+
+// readString reads what is written as a string, or a bool.
+func readString(from Kind, to value) reading {
+	switch {
+	case from == "bool":
+		return fails
+	case to.kind == "string" && !to.quoted:
+		if from == "bytes" {
+			return wrong("decode as the text of their base64")
+		}
+		return fine
+	case from.word() == "text" && (to.quoted || to.kind == "time" || to.kind == "bytes" || to.kind == "number"):
+		return unknown(from.of())
+	case to.kind.word() == "text":
+		return unknown(to.kind.of())
+	case from == "string" && to.kind == "bytes":
+		return failsFor("\"a b\"") // others are taken for base64
+	case from == "string" && to.kind != "bool":
+		return failsFor(`"abc"`)
+	}
+	return fails
+}
+
+func readContainer(from, to value) reading {
+	short := func() reading { return wrong(fmt.Sprintf("be cut to %d elements", to.kind.length())) }
+	switch pair := [2]string{from.kind.word(), to.kind.word()}; pair {
+	case [2]string{"list", "array"}:
+		return short()
+	case [2]string{"array", "array"}:
+		if from.kind.length() < to.kind.length() {
+			return reading{Effect: Zero, will: "decode with zero values at the end, without an error"}
+		}
+		return short()
+	case [2]string{"array", "list"}:
+		return fine
+	case [2]string{"list", "bytes"}, [2]string{"array", "bytes"}:
+		if from.element == nil {
+			return fails
+		}
+		return read(value{kind: from.element.Kind, quoted: from.element.Quoted}, value{kind: "uint8"})
+	case [2]string{"map", "map"}:
+		return readKey(Kind(from.kind.of()), Kind(to.kind.of()))
+	case [2]string{"map", "object"}:
+		return reading{Zero, " with keys that are no field", "lose them without an error"}
+	case [2]string{"object", "map"}:
+		return failsFor("one with a value of another kind")
+	}
+	return fails
+}
+
+// readKey reads the keys of a map, which are strings all of them.
+func readKey(from, to Kind) reading {
+	switch {
+	case from.word() == "opaque" || to.word() == "opaque" || to.word() == "text":
+		return unknown(to.of())
+	case to == "string":
+		return fine
+	case from.isInt() && to.isInt():
+		return readNumber(from, to)
+	}
+	return failsFor(`the key "abc"`)
+}

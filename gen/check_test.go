@@ -38,7 +38,7 @@ func TestCheck(t *testing.T) {
 			t.Parallel()
 			dir := tempDir(t)
 			writeTree(t, dir, tc.inputs())
-			_, _, stderr := tc.outcome()
+			_, _, stderr := tc.outcome(tc.inputs())
 			var want []string
 			for line := range strings.Lines(stderr) {
 				if line = strings.TrimSpace(line); !unseen.MatchString(line) {

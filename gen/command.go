@@ -30,7 +30,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	}
 	showDiff := flags.Bool("diff", false, "print what would change as a unified diff, write nothing, and exit with 1 if there is a change")
 	tags := flags.String("tags", "", "comma-separated `list` of build tags")
-	verbose := flags.Bool("v", false, "list the files on standard error")
+	verbose := flags.Bool("v", false, "list the files, and notes on payloads, on standard error")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
@@ -61,7 +61,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// list prints what becomes of each file.
+// list prints what becomes of each file, and its notes.
 func list(w io.Writer, files []File) {
 	for _, f := range files {
 		state := "unchanged"
@@ -74,6 +74,9 @@ func list(w io.Writer, files []File) {
 			state = "changed"
 		}
 		fmt.Fprintf(w, "%s %s\n", state, shown(f.Path))
+		for _, note := range f.Notes {
+			fmt.Fprintln(w, note)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ type Config struct {
 	Tags string
 }
 
-// File is the output of one package.
+// File is one of the two outputs of a package: the generated code, or the lock.
 type File struct {
 	// Path is absolute.
 	Path string
@@ -36,6 +36,10 @@ type File struct {
 	// New is the content that belongs there, nil if the file is to be
 	// deleted because the package has no events left.
 	New []byte
+
+	// Notes are the changes of payloads that the lock lets through and that a
+	// reader of its diff may want to think about, each in the form of a problem.
+	Notes []string
 }
 
 // Changed reports whether the file on disk differs from what belongs there.
@@ -44,7 +48,7 @@ func (f File) Changed() bool {
 }
 
 // Generate loads the packages and returns their outputs, sorted by the path
-// of the package. It writes nothing. Its error holds every problem of all
+// of the package, the lock before the code. It writes nothing. Its error holds every problem of all
 // packages, one a line, sorted, each in the form path:line:col: what is wrong;
 // what to do.
 func Generate(ctx context.Context, cfg Config) ([]File, error) {
@@ -67,13 +71,21 @@ func Generate(ctx context.Context, cfg Config) ([]File, error) {
 		units[i] = newUnit(r, pkg)
 		units[i].read()
 		units[i].check()
+		units[i].lock = openLock(units[i])
 	}
 	r.checkUnique(units)
+	r.checkRetired(units)
+	for _, u := range units {
+		u.lock.check()
+	}
 	if err := r.err(); err != nil {
 		return nil, err
 	}
 	var files []File
 	for _, u := range units {
+		if f, ok := u.lock.file(); ok {
+			files = append(files, f)
+		}
 		if f, ok := u.file(); ok {
 			files = append(files, f)
 		}
@@ -91,12 +103,7 @@ func (u *unit) file() (f File, ok bool) {
 		return File{}, false
 	}
 	f.Path = u.output()
-	old, err := os.ReadFile(f.Path)
-	switch {
-	case err == nil:
-		f.Old = old
-	case !errors.Is(err, fs.ErrNotExist):
-		u.report.addAt(f.Path, "%v; make it readable", err)
+	if f.Old, ok = u.report.read(f.Path); !ok {
 		return File{}, false
 	}
 	if len(u.events) == 0 {
@@ -104,4 +111,15 @@ func (u *unit) file() (f File, ok bool) {
 	}
 	f.New = u.render()
 	return f, true
+}
+
+// read returns the content of a file on disk, nil if there is none. It reports
+// one that cannot be read.
+func (r *report) read(path string) (content []byte, ok bool) {
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.addAt(path, "%v; make it readable", err)
+		return nil, false
+	}
+	return content, true
 }

@@ -46,6 +46,7 @@ type report struct {
 	fset  *token.FileSet
 	sink  func(pos token.Pos, text string) // if not nil, takes what has a position
 	found problems
+	names map[string]token.Pos // topic names and aliases of the load
 }
 
 func (r *report) addf(pos token.Pos, format string, args ...any) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/tools/go/packages"
 
 	"github.com/typedoutbox/typedoutbox/internal/directive"
+	"github.com/typedoutbox/typedoutbox/internal/lock"
 	"github.com/typedoutbox/typedoutbox/internal/payload"
 )
 
@@ -21,6 +22,10 @@ type unit struct {
 	pkg         *packages.Package
 	events      []*event
 	upcasts     []*upcast
+	allows      []*allow
+	retired     []*directive.Directive
+	unclear     bool // what the directives say
+	lock        *history
 	settings    token.Pos                // of //outbox:package
 	handlersOff bool                     // what it says
 	taken       map[string]token.Pos     // names at package level
@@ -35,10 +40,12 @@ type event struct {
 	spec   *ast.TypeSpec
 	obj    types.Object // nil if the type checker did not see it
 	broken bool         // a problem is reported already
+	lossy  bool         // its payload loses something as JSON
 	ident  string       // of the generated variable
 	key    *keyFunc     // nil if there is none
 	order  *keyFunc
 	steps  map[int]*upcast
+	past   *lock.Event // what the lock has of it, nil if it is new
 }
 
 func newUnit(r *report, pkg *packages.Package) *unit {
@@ -47,6 +54,7 @@ func newUnit(r *report, pkg *packages.Package) *unit {
 
 // read finds the directives in all files of the package's directory.
 func (u *unit) read() {
+	before := len(u.report.found)
 	u.report.loadProblems(u.pkg)
 	for _, f := range u.pkg.Syntax {
 		path := u.report.fset.PositionFor(f.Package, false).Filename
@@ -68,6 +76,7 @@ func (u *unit) read() {
 		}
 	}
 	u.readSiblings()
+	u.unclear = len(u.report.found) > before
 }
 
 // compiled reports whether path is a source file of the package and not the

@@ -55,7 +55,7 @@ func stage(f File) (path string, err error) {
 	if info, err := os.Stat(f.Path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	temp, err := os.CreateTemp(filepath.Dir(f.Path), "."+outputName+".*")
+	temp, err := os.CreateTemp(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+".*")
 	if err != nil {
 		return "", err
 	}

@@ -30,7 +30,7 @@ type Difference struct {
 	Old, New *Field
 	Change   Change
 
-	oldElement, newElement *Field // of a list or an array
+	old, new *node
 }
 
 // Diff returns what differs, sorted by path. It does not judge. Values of
@@ -71,21 +71,14 @@ func countGo(s Shape) map[string]int {
 }
 
 func (d *differ) tell(path string, change Change, o, n *node) {
-	diff := Difference{Path: path, Change: change}
+	diff := Difference{Path: path, Change: change, old: o, new: n}
 	if o != nil {
-		diff.Old, diff.oldElement = o.Field, o.element()
+		diff.Old = o.Field
 	}
 	if n != nil {
-		diff.New, diff.newElement = n.Field, n.element()
+		diff.New = n.Field
 	}
 	d.out = append(d.out, diff)
-}
-
-func (n *node) element() *Field {
-	if e := n.contents.inside[elements]; e != nil {
-		return e.Field
-	}
-	return nil
 }
 
 // value compares what is at one path.

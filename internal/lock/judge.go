@@ -116,8 +116,8 @@ func renamed(o, n *Field) Verdict {
 		Text: fmt.Sprintf("%s renamed to %q: %s would decode as %s without an error", label(o.Path), n.Path, stored, zero(n)),
 		Keep: "keep " + jsonTag(o),
 	}
-	within, name, _ := split(o.Path)
-	newWithin, newName, _ := split(n.Path)
+	within, name, _ := Split(o.Path)
+	newWithin, newName, _ := Split(n.Path)
 	switch {
 	case within != newWithin && strings.Count(within, ".") < strings.Count(newWithin, "."), within == "" && newWithin != "":
 		v.Rule = "J34"
@@ -130,20 +130,21 @@ func renamed(o, n *Field) Verdict {
 }
 
 func pointed(d Difference) Verdict {
-	v := Verdict{Rule: "J17", Backward: OK, Forward: Zero, Note: true}
 	if d.New.Pointer {
-		v.Text = fmt.Sprintf("%s became a pointer: %s without a value would decode as %s", label(d.Path), fresh, zero(d.Old))
-	} else {
-		v = Verdict{Rule: "J18", Backward: Zero, Forward: OK, Note: !d.Old.Null}
-		v.Text = fmt.Sprintf("%s is no pointer any more: %s without a value decode as %s", label(d.Path), stored, zero(d.New))
-		if d.Old.Null {
-			v.Text = fmt.Sprintf("%s is no pointer any more: %s with null would decode as %s without an error", label(d.Path), stored, zero(d.New))
-			v.Keep = "keep the pointer"
+		v := Verdict{Rule: "J17", Backward: OK, Forward: Zero, Note: true}
+		v.Text = fmt.Sprintf("%s became a pointer: %s with nil would decode as %s", label(d.Path), fresh, zero(d.Old))
+		if d.Old.Kind.nilable() {
+			v.Forward = OK
 		}
+		return v
 	}
-	if d.Old.Kind.nilable() && d.New.Kind.nilable() {
-		v.Backward, v.Forward, v.Note, v.Keep = OK, OK, true, ""
-		v.Text = fmt.Sprintf("%s changed between a pointer and none: null decodes as nil in both", label(d.Path))
+	v := Verdict{Rule: "J18", Backward: Zero, Forward: OK, Note: !d.Old.Null}
+	v.Text = fmt.Sprintf("%s is no pointer any more: %s with nil would decode as %s without an error", label(d.Path), stored, zero(d.New))
+	switch {
+	case d.New.Kind.nilable():
+		v.Backward, v.Note = OK, true
+	case d.Old.Null:
+		v.Keep = "keep the pointer"
 	}
 	return v
 }
@@ -170,7 +171,7 @@ func label(path string) string {
 }
 
 func jsonTag(f *Field) string {
-	_, name, _ := split(f.Path)
+	_, name, _ := Split(f.Path)
 	return fmt.Sprintf("json:%q", strings.Trim(name, `"`))
 }
 

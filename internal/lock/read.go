@@ -1,6 +1,10 @@
 package lock
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // reading is what becomes of a value that one type wrote and another reads.
 type reading struct {
@@ -31,9 +35,19 @@ var rounded = reading{Wrong, " with numbers above 9007199254740992", "decode wit
 
 // value is what is known of one side.
 type value struct {
-	kind    Kind
-	quoted  bool
-	element *Field // of a list or an array
+	kind   Kind
+	quoted bool
+	node   *node // for what is inside
+}
+
+func valueOf(n *node) value { return value{n.Kind, n.Quoted, n} }
+
+// inside returns the values inside, by name.
+func (v value) inside() map[string]*node {
+	if v.node == nil {
+		return nil
+	}
+	return v.node.contents.inside
 }
 
 // read says what becomes of values that are written as one kind and read as
@@ -70,10 +84,29 @@ func readAny(from value) reading {
 		return unknown(from.kind.of())
 	case from.quoted:
 		return fine
-	case from.kind.isInt() && !exact(from.kind, "float64"), from.kind == "number", from.kind == "raw", from.kind.container() != "":
+	case from.kind.container() == "" && from.wide(), from.kind.container() != "" && wide(from.node, map[*node]bool{}):
 		return rounded
 	}
 	return fine
+}
+
+// wide reports whether a value may be a number that a float64 does not hold.
+func (v value) wide() bool {
+	return !v.quoted && (v.kind.isInt() && !exact(v.kind, "float64") || v.kind == "number" || v.kind == "raw" || v.kind.word() == "opaque")
+}
+
+// wide is the same for what is inside.
+func wide(n *node, seen map[*node]bool) bool {
+	if n == nil || seen[n.contents] {
+		return false
+	}
+	seen[n.contents] = true
+	for _, in := range n.contents.inside {
+		if valueOf(in).wide() || wide(in, seen) {
+			return true
+		}
+	}
+	return false
 }
 
 // readQuoted reads a string that holds a JSON value.
@@ -156,18 +189,35 @@ func readContainer(from, to value) reading {
 	case [2]string{"array", "list"}:
 		return fine
 	case [2]string{"list", "bytes"}, [2]string{"array", "bytes"}:
-		if from.element == nil {
-			return fails
+		if element := from.inside()[elements]; element != nil {
+			return read(valueOf(element), value{kind: "uint8"})
 		}
-		return read(value{kind: from.element.Kind, quoted: from.element.Quoted}, value{kind: "uint8"})
 	case [2]string{"map", "map"}:
 		return readKey(Kind(from.kind.of()), Kind(to.kind.of()))
 	case [2]string{"map", "object"}:
 		return reading{Zero, " with keys that are no field", "lose them without an error"}
 	case [2]string{"object", "map"}:
-		return failsFor("one with a value of another kind")
+		return readAsMap(from, to)
 	}
 	return fails
+}
+
+// readAsMap reads the fields of a struct as the values of a map.
+func readAsMap(from, to value) reading {
+	all := to.inside()[values]
+	if of := to.kind.of(); all == nil || of != "string" {
+		return fails
+	}
+	for _, name := range slices.Sorted(maps.Keys(from.inside())) {
+		n := from.inside()[name]
+		if n.contents.Kind.container() != "" && n.Kind == all.Kind {
+			return unknown("the fields inside") // of two structs
+		}
+		if r := read(valueOf(n), valueOf(all)); r.Effect != OK {
+			return r
+		}
+	}
+	return fine
 }
 
 // readKey reads the keys of a map, which are strings all of them.

@@ -6,8 +6,8 @@ import (
 )
 
 func retyped(d Difference) Verdict {
-	o := value{d.Old.Kind, d.Old.Quoted, d.oldElement}
-	n := value{d.New.Kind, d.New.Quoted, d.newElement}
+	o := value{d.Old.Kind, d.Old.Quoted, d.old}
+	n := value{d.New.Kind, d.New.Quoted, d.new}
 	backward, forward := read(o, n), read(n, o)
 	v := Verdict{
 		Rule: retypeRule(d.Old, d.New), Backward: backward.Effect, Forward: forward.Effect,

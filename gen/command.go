@@ -25,10 +25,11 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("outboxgen", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: outboxgen [-diff] [-tags list] [-v] [packages]")
+		fmt.Fprintln(stderr, "usage: outboxgen [-diff] [-schema dir] [-tags list] [-v] [packages]")
 		flags.PrintDefaults()
 	}
 	showDiff := flags.Bool("diff", false, "print what would change as a unified diff, write nothing, and exit with 1 if there is a change")
+	schema := flags.String("schema", "", "write JSON Schemas and an AsyncAPI document of all packages into the `directory`")
 	tags := flags.String("tags", "", "comma-separated `list` of build tags")
 	verbose := flags.Bool("v", false, "list the files, and notes on payloads, on standard error")
 	switch err := flags.Parse(args); {
@@ -43,7 +44,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			return exitUsage
 		}
 	}
-	files, err := Generate(context.Background(), Config{Patterns: flags.Args(), Tags: *tags})
+	files, err := Generate(context.Background(), Config{Patterns: flags.Args(), Tags: *tags, Schema: *schema})
 	if err != nil {
 		fmt.Fprintln(stderr, strings.TrimSpace(err.Error()))
 		return exitError

@@ -23,9 +23,13 @@ type Config struct {
 
 	// Tags is a comma-separated list of build tags. Default none.
 	Tags string
+
+	// Schema is the directory for the schemas of all events together, relative
+	// to Dir. Default none.
+	Schema string
 }
 
-// File is one of the two outputs of a package: the generated code, or the lock.
+// File is an output: the generated code of a package, its lock, or a schema.
 type File struct {
 	// Path is absolute.
 	Path string
@@ -34,7 +38,7 @@ type File struct {
 	Old []byte
 
 	// New is the content that belongs there, nil if the file is to be
-	// deleted because the package has no events left.
+	// deleted because its events are gone.
 	New []byte
 
 	// Notes are the changes of payloads that the lock lets through and that a
@@ -48,9 +52,9 @@ func (f File) Changed() bool {
 }
 
 // Generate loads the packages and returns their outputs, sorted by the path
-// of the package, the lock before the code. It writes nothing. Its error holds every problem of all
-// packages, one a line, sorted, each in the form path:line:col: what is wrong;
-// what to do.
+// of the package, the lock before the code, and schemas behind them. It writes
+// nothing. Its error holds every problem of all packages, one a line, sorted,
+// each in the form path:line:col: what is wrong; what to do.
 func Generate(ctx context.Context, cfg Config) ([]File, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -89,6 +93,12 @@ func Generate(ctx context.Context, cfg Config) ([]File, error) {
 		if f, ok := u.file(); ok {
 			files = append(files, f)
 		}
+	}
+	if schemas := cfg.Schema; schemas != "" {
+		if !filepath.IsAbs(schemas) {
+			schemas = filepath.Join(dir, schemas)
+		}
+		files = append(files, r.publish(schemas, units)...)
 	}
 	if err := r.err(); err != nil {
 		return nil, err

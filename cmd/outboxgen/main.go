@@ -3,7 +3,7 @@
 //
 // Usage:
 //
-//	outboxgen [-diff] [-tags list] [-v] [packages]
+//	outboxgen [-diff] [-schema dir] [-tags list] [-v] [packages]
 //
 // Given this file,
 //
@@ -39,6 +39,7 @@
 // in the current directory. Without a flag it is silent when it succeeds.
 //
 //	-diff       print what would change as a unified diff and write nothing
+//	-schema dir write schemas of the events into the directory, see below
 //	-tags list  load the packages with these build tags, separated by commas
 //	-v          list the files, what becomes of each, and notes on payloads, on
 //	            standard error
@@ -240,6 +241,24 @@
 // The lock is history, and cannot be generated again. A package without one
 // begins with what its code says. Of two branches that meet in it, keep what both
 // have added, and run outboxgen. One that is damaged is an error.
+//
+// # Published schemas
+//
+// With -schema, outboxgen writes for consumers in other languages, from the lock,
+//
+//	orders.created.v1.schema.json   a JSON Schema (2020-12) for each version of each topic
+//	asyncapi.json                   one AsyncAPI 3.0 document that refers to them
+//
+// in whose names "~s" stands for a "/" of the topic and "~c" for a ":". The
+// directory holds what one run saw, so name all packages in it, in CI with -diff:
+//
+//	go tool outboxgen -schema schemas ./...
+//
+// A schema holds for every stored row of its version, so that a key which a
+// change has added is not required. What only compat=backward or //outbox:allow
+// let through is described as it is written now. Constants of a type are named in
+// the description and do not limit the value. Schemas of topics and versions that
+// are no more are deleted; files that outboxgen did not write are not touched.
 //
 // # The generated file
 //

@@ -45,6 +45,7 @@ type (
 		Kind    Kind     `json:"kind"`
 		Pointer bool     `json:"pointer,omitempty"`
 		Null    bool     `json:"null,omitempty"`
+		Absent  bool     `json:"absent,omitempty"`
 		Omit    string   `json:"omit,omitempty"`
 		Quoted  bool     `json:"quoted,omitempty"`
 		Enum    []string `json:"enum,omitempty"`

@@ -28,6 +28,7 @@ type Field struct {
 	Kind    Kind
 	Pointer bool     // the value is a pointer in Go, so that null is not the zero value
 	Null    bool     // null may be stored
+	Absent  bool     // it may be missing, since the version was once stored without it
 	Omit    string   // omitempty and omitzero as far as the tag has them, comma between
 	Quoted  bool     // the option string of the tag
 	Enum    []string // the constants of the type, as name=value
@@ -37,11 +38,11 @@ type Field struct {
 }
 
 func (f Field) stored() fieldJSON {
-	return fieldJSON{f.Path, f.Go, f.Kind, f.Pointer, f.Null, f.Omit, f.Quoted, f.Enum, f.Same}
+	return fieldJSON{f.Path, f.Go, f.Kind, f.Pointer, f.Null, f.Absent, f.Omit, f.Quoted, f.Enum, f.Same}
 }
 
 func (f fieldJSON) field() Field {
-	return Field{f.Path, f.Go, f.Kind, f.Pointer, f.Null, f.Omit, f.Quoted, f.Enum, f.Same, token.NoPos}
+	return Field{f.Path, f.Go, f.Kind, f.Pointer, f.Null, f.Absent, f.Omit, f.Quoted, f.Enum, f.Same, token.NoPos}
 }
 
 func (s Shape) sort() {

@@ -19,6 +19,9 @@ func (h *history) checkTopic(e *event) (accepted []lock.Accepted) {
 				alias, e.Name.Text, alias)
 		}
 	}
+	if !e.has(past.Topic) { // which is reported, and changes the scope of the keys
+		return nil
+	}
 	for _, k := range []struct {
 		rule, name      string
 		old, new        string

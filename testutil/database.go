@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -151,7 +152,9 @@ func (tmpl *Template) openSQLite(t testing.TB) (*bun.DB, error) {
 }
 
 func openFile(name string) (*bun.DB, error) {
-	sqldb, err := sql.Open(sqliteshim.ShimName, "file:"+name+"?"+sqliteSettings)
+	// The name of a second test of one name, and so its directory, has a # in it.
+	escaped := (&url.URL{Path: name}).EscapedPath()
+	sqldb, err := sql.Open(sqliteshim.ShimName, "file:"+escaped+"?"+sqliteSettings)
 	if err != nil {
 		return nil, fmt.Errorf("open a test database: %w", err)
 	}

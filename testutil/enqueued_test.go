@@ -54,7 +54,7 @@ func onEach(t *testing.T, test func(t *testing.T, db *bun.DB)) {
 }
 
 // inTx calls f in a transaction that is rolled back.
-func inTx(t *testing.T, db *bun.DB, f func(ctx context.Context, tx bun.Tx)) {
+func inTx(t testing.TB, db *bun.DB, f func(ctx context.Context, tx bun.Tx)) {
 	t.Helper()
 	tx, err := db.BeginTx(t.Context(), nil)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func inTx(t *testing.T, db *bun.DB, f func(ctx context.Context, tx bun.Tx)) {
 	f(t.Context(), tx)
 }
 
-func enqueue[T any](t *testing.T, tx bun.Tx, topic topics.Topic[T], vs ...T) {
+func enqueue[T any](t testing.TB, tx bun.Tx, topic topics.Topic[T], vs ...T) {
 	t.Helper()
 	for _, v := range vs {
 		require.NoError(t, outbox.Enqueue(t.Context(), tx, topic, v))

@@ -24,6 +24,10 @@ type Template struct {
 	// Content. It closes its connections before it returns. Default nothing.
 	Migrate func(ctx context.Context, url string) error
 
+	// From is a frozen database to clone instead. Default nil, the template of
+	// Content.
+	From *Database
+
 	// Settings are those of the database, such as timezone; every session
 	// starts with them. Default none.
 	Settings map[string]string
@@ -57,7 +61,9 @@ func (c *Cluster) Create(ctx context.Context, t Template) (*Database, error) {
 	db := c.database(newName())
 	err := c.admin(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		template := templateName(t.Content)
-		if err := c.ensureTemplate(ctx, conn, template, t.Migrate); err != nil {
+		if t.From != nil {
+			template = t.From.name
+		} else if err := c.ensureTemplate(ctx, conn, template, t.Migrate); err != nil {
 			return fmt.Errorf("build the template: %w", err)
 		}
 		create := "CREATE DATABASE " + db.name + " TEMPLATE " + template
@@ -83,6 +89,19 @@ func (c *Cluster) Create(ctx context.Context, t Template) (*Database, error) {
 		return nil, fmt.Errorf("create a test database: %w", err)
 	}
 	return db, nil
+}
+
+// Freeze lets nobody connect to the database any more, so that it can be cloned;
+// see [Template.From].
+func (d *Database) Freeze(ctx context.Context) error {
+	err := d.cluster.admin(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, "ALTER DATABASE "+d.name+" ALLOW_CONNECTIONS false")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("freeze a test database: %w", err)
+	}
+	return nil
 }
 
 // Drop removes the database and ends its connections.

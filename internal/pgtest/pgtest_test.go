@@ -1,6 +1,7 @@
 package pgtest_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"net/url"
@@ -73,6 +74,25 @@ func TestOpenDropsTheDatabase(t *testing.T) {
 		})
 	}
 	require.Len(t, dsns, 3)
+}
+
+func TestOpenClonesABase(t *testing.T) {
+	base, err := pgtest.NewBase(t, func(ctx context.Context, url string) error {
+		db := viaPgdriver(url)
+		_, err := db.ExecContext(ctx, "CREATE TABLE shelves (id int); INSERT INTO shelves VALUES (1)")
+		return errors.Join(err, db.Close())
+	})
+	require.NoError(t, err)
+	for range 2 {
+		db := bun.NewDB(viaPgdriver(pgtest.Open(t, pgtest.Options{Base: base})), pgdialect.New())
+		require.NoError(t, outbox.Store{DB: db}.Validate(t.Context()))
+		var n int
+		require.NoError(t, db.QueryRowContext(t.Context(), "INSERT INTO shelves VALUES (2); SELECT count(*) FROM shelves").Scan(&n))
+		require.Equal(t, 2, n)
+		require.NoError(t, db.Close())
+	}
+	_, err = pgtest.NewBase(t, func(context.Context, string) error { return errors.New("no such column") })
+	require.EqualError(t, err, "no such column")
 }
 
 func TestOpenWithoutPostgres(t *testing.T) {

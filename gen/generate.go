@@ -9,6 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
 )
 
 // Config says what to generate from. The zero value means the package in the
@@ -48,9 +51,9 @@ func (f File) Changed() bool {
 }
 
 // Generate loads the packages and returns their outputs, sorted by the path
-// of the package, the lock before the code. It writes nothing. Its error holds every problem of all
-// packages, one a line, sorted, each in the form path:line:col: what is wrong;
-// what to do.
+// of the package, the lock before the code. It writes nothing. Its error holds
+// every problem of all packages, one a line, sorted, each in the form
+// path:line:col: what is wrong; what to do.
 func Generate(ctx context.Context, cfg Config) ([]File, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -60,7 +63,7 @@ func Generate(ctx context.Context, cfg Config) ([]File, error) {
 	if len(cfg.Patterns) == 0 {
 		cfg.Patterns = []string{"."}
 	}
-	r := &report{dir: dir, fset: token.NewFileSet()}
+	r := newReport(dir, token.NewFileSet())
 	pkgs, err := load(ctx, cfg, r.fset)
 	if err != nil {
 		return nil, err
@@ -68,32 +71,50 @@ func Generate(ctx context.Context, cfg Config) ([]File, error) {
 	r.unmatched(cfg.Patterns, pkgs)
 	units := make([]*unit, len(pkgs))
 	for i, pkg := range pkgs {
-		units[i] = newUnit(r, pkg)
-		units[i].read()
-		units[i].check()
-		units[i].lock = openLock(units[i])
+		units[i] = newUnit(r.another(), pkg)
 	}
+	each(units, func(u *unit) {
+		u.read()
+		u.check()
+		u.lock = openLock(u)
+	})
 	r.checkUnique(units)
 	r.checkRetired(units)
-	for _, u := range units {
-		u.lock.check()
-	}
-	if err := r.err(); err != nil {
+	each(units, func(u *unit) { u.lock.check() })
+	if err := r.err(units); err != nil {
 		return nil, err
 	}
-	var files []File
-	for _, u := range units {
+	each(units, func(u *unit) {
 		if f, ok := u.lock.file(); ok {
-			files = append(files, f)
+			u.files = append(u.files, f)
 		}
 		if f, ok := u.file(); ok {
-			files = append(files, f)
+			u.files = append(u.files, f)
 		}
+	})
+	var files []File
+	for _, u := range units {
+		files = append(files, u.files...)
 	}
-	if err := r.err(); err != nil {
+	if err := r.err(units); err != nil {
 		return nil, err
 	}
 	return files, nil
+}
+
+// each does something to every unit, to several at a time: what they share is
+// only read, or safe.
+func each(units []*unit, do func(*unit)) {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(runtime.GOMAXPROCS(0), len(units)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(units)); i = next.Add(1) - 1 {
+				do(units[i])
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // file returns the output of the unit, ok being false if there is none and

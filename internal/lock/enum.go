@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/constant"
 	"go/types"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -57,46 +56,50 @@ func (w *walker) standard(pkg *types.Package) bool {
 
 // numbered judges a change of the constants of a type. A row holds the value.
 func numbered(d Difference) Verdict {
-	o, n := enum(d.Old.Enum), enum(d.New.Enum)
-	v := Verdict{Rule: "J43", Backward: Wrong, Forward: Wrong}
-	for _, c := range d.Old.Enum {
-		name, value, _ := strings.Cut(c, "=")
-		now, kept := n[name]
-		switch {
-		case len(n) == 0:
-		case kept && now != value:
-			v.Text = fmt.Sprintf("%s: %s changed from %s to %s: stored rows with %s would be taken for something else, without an error",
-				label(d.Path), name, value, now, value)
-		case !kept && !slices.Contains(slices.Collect(maps.Values(n)), value):
-			v.Text = fmt.Sprintf("%s: %s removed: stored rows with %s would decode to a value that the code does not know, without an error",
-				label(d.Path), name, value)
-		default:
-			continue
-		}
-		if v.Text != "" {
-			v.Keep = fmt.Sprintf("keep %s = %s", name, value)
-			return v
-		}
+	name, value, now := strange(d.Old.Enum, d.New.Enum)
+	added, addedValue, _ := strange(d.New.Enum, d.Old.Enum)
+	v := Verdict{Rule: "J43", Backward: Wrong, Forward: OK, Keep: fmt.Sprintf("keep %s = %s", name, value)}
+	if added != "" {
+		v.Forward = Wrong
 	}
-	v = Verdict{Rule: "J42", Backward: OK, Forward: OK, Note: true}
-	v.Text = fmt.Sprintf("%s: constants renamed, or those of its type are others: rows decode to the same", label(d.Path))
-	for _, c := range d.New.Enum {
-		_, value, _ := strings.Cut(c, "=")
-		if len(o) > 0 && !slices.Contains(slices.Collect(maps.Values(o)), value) {
-			v.Forward = Wrong
-			v.Text = fmt.Sprintf("%s: %s added: relays still on the old code do not know the value", label(d.Path), c)
-			break
+	switch {
+	case now != "":
+		v.Text = fmt.Sprintf("%s: %s changed from %s to %s: %s with %s would be taken for something else, without an error",
+			label(d.Path), name, value, now, stored, value)
+	case name != "":
+		v.Text = fmt.Sprintf("%s: %s removed: %s with %s would decode to a value that the code does not know, without an error",
+			label(d.Path), name, stored, value)
+	default:
+		v.Rule, v.Backward, v.Note, v.Keep = "J42", OK, true, ""
+		v.Text = fmt.Sprintf("%s: its constants are named otherwise, and have the same values", label(d.Path))
+		switch {
+		case added != "":
+			v.Text = fmt.Sprintf("%s: %s = %s added: %s with %s would decode to a value that the code does not know", label(d.Path), added, addedValue, fresh, addedValue)
+		case len(d.Old.Enum) == 0 || len(d.New.Enum) == 0:
+			v.Text = fmt.Sprintf("%s: its type has constants in only one of old and new code: what others a row may hold is not known", label(d.Path))
 		}
 	}
 	return v
 }
 
-// enum is the values by name.
-func enum(list []string) map[string]string {
-	out := map[string]string{}
-	for _, c := range list {
+// strange is the first of the constants whose value is not known to others, or
+// is another one under its name, now. Where there are no others, all is known.
+func strange(list, others []string) (name, value, now string) {
+	byName, values := map[string]string{}, map[string]bool{}
+	for _, c := range others {
 		name, value, _ := strings.Cut(c, "=")
-		out[name] = value
+		byName[name], values[value] = value, true
 	}
-	return out
+	for _, c := range list {
+		name, value, _ = strings.Cut(c, "=")
+		now, ok := byName[name]
+		switch {
+		case len(others) == 0:
+		case ok && now != value:
+			return name, value, now
+		case !values[value]:
+			return name, value, ""
+		}
+	}
+	return "", "", ""
 }

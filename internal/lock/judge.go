@@ -85,9 +85,9 @@ func added(d Difference, reserved []string) Verdict {
 		}
 	case d.Change == Folded:
 		return Verdict{
-			Rule: "J02", Backward: Wrong, Forward: Wrong, Always: true,
-			Text: fmt.Sprintf("%s differs from %q only in case, which decoders ignore: the value of one would be read into the other, without an error",
-				label(d.New.Path), d.Old.Path),
+			Rule: "J02", Backward: Zero, Forward: Wrong, Always: true,
+			Text: fmt.Sprintf("%s differs from %q only in case, which decoders ignore: %s would decode with the value of one in the other, without an error",
+				label(d.New.Path), d.Old.Path, fresh),
 			Keep: "give the field another key",
 		}
 	}
@@ -124,7 +124,9 @@ func renamed(o, n *Field) Verdict {
 	case within != newWithin:
 		v.Rule = "J35"
 	case payload.Fold(name) == payload.Fold(newName):
-		v.Rule = "J07"
+		v.Rule, v.Backward, v.Forward, v.Always = "J07", OK, OK, true
+		v.Text = fmt.Sprintf("%s renamed to %q: encoding/json ignores case, but decoders that do not, such as encoding/json/v2, would read %s in %s",
+			label(o.Path), n.Path, zero(n), stored)
 	}
 	return v
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/big"
 	"os"
 	"os/exec"
@@ -36,7 +37,7 @@ type written struct {
 type program struct {
 	files map[string]string // by path in the module
 	pairs []string          // lines of cases.go
-	uses  []string          // packages of it
+	uses  []string          // its imports
 }
 
 func (p *program) pair(name, oldPkg, oldType, newPkg, newType string) {
@@ -52,7 +53,7 @@ func (p *program) run(t *testing.T, mode string) map[string][]written {
 	require.NoError(t, err)
 	imports := ""
 	for _, pkg := range p.uses {
-		imports += fmt.Sprintf("\t\"roundtrip/%s\"\n", pkg)
+		imports += "\t" + pkg + "\n"
 	}
 	files := map[string]string{
 		"go.mod":   "module roundtrip\n\ngo 1.26\n",
@@ -96,11 +97,25 @@ func (s seen) String() string {
 	return strings.Join(out, "\n")
 }
 
-// observe says what happened to the values of one type that another read.
-func observe(t *testing.T, results []written, forward bool, from, to lock.Shape) seen {
+// trial is two types and what became of their values.
+type trial struct {
+	name     string
+	results  []written
+	old, new lock.Shape // of the types that wrote and read
+	diff     []lock.Difference
+	reserved []string
+	byField  bool // values are compared by the name of their field
+}
+
+// observe says what happened to the values of one type that the other read.
+func (tr trial) observe(t *testing.T, forward bool) seen {
 	t.Helper()
+	from, to := byPath(tr.old), byPath(tr.new)
+	if forward {
+		from, to = to, from
+	}
 	out := seen{}
-	for _, r := range results {
+	for _, r := range tr.results {
 		if r.Forward != forward {
 			continue
 		}
@@ -108,11 +123,44 @@ func observe(t *testing.T, results []written, forward bool, from, to lock.Shape)
 			out[lock.Fails] = fmt.Sprintf("%s: %s", r.Written, r.Error)
 			continue
 		}
-		c := comparer{seen: out, example: fmt.Sprintf("%s becomes %s", r.Written, r.Read), from: byPath(from), to: byPath(to)}
-		before, after := c.from.fill(parse(t, r.Written), ""), c.to.fill(parse(t, r.Read), "")
+		c := comparer{seen: out, example: fmt.Sprintf("%s becomes %s", r.Written, r.Read), from: from, to: to}
+		before, after := from.fill(parse(t, r.Written), ""), to.fill(parse(t, r.Read), "")
+		if tr.byField {
+			before, after = from.named(before), to.named(after)
+		}
 		c.value(before, after, "")
 	}
 	return out
+}
+
+// check holds the verdicts against what was seen.
+func (tr trial) check(t *testing.T) {
+	t.Helper()
+	require.NotEmpty(t, tr.results, tr.name)
+	for _, forward := range []bool{false, true} {
+		got := tr.observe(t, forward)
+		claims, texts := map[lock.Effect]bool{}, []string{}
+		for _, d := range tr.diff {
+			v := lock.Judge(d, tr.reserved)
+			effect := v.Backward
+			if forward {
+				effect = v.Forward
+			}
+			if effect != lock.OK {
+				claims[effect] = true
+			}
+			texts = append(texts, fmt.Sprintf("%s %s %s", v.Rule, d.Path, effect))
+		}
+		good := claims[lock.Unknown] || len(claims) > 0 || len(got) == 0
+		for claim := range claims {
+			_, ok := got[claim]
+			masked := claims[lock.Fails] && claim != lock.Fails // of a row that does not decode the rest is not seen
+			good = good && (ok || masked || claim == lock.Unknown)
+		}
+		if !good {
+			t.Errorf("%s, forward %t: claimed is %s, but\n%s", tr.name, forward, strings.Join(texts, ", "), got)
+		}
+	}
 }
 
 func parse(t *testing.T, text []byte) any {
@@ -156,21 +204,30 @@ func (s fields) keys(path string) map[string]string {
 	return out
 }
 
-// leftOut is in the place of a zero value that was left out.
+// leftOut is in the place of a zero value that was left out: by omitempty,
+// omitzero or an embedded pointer.
 type leftOut struct{}
 
-// fill puts in what omitempty and omitzero left out, so that only what a value
-// is counts and not how it is written.
+// named gives values the names of their fields for keys.
+func (s fields) named(v any) any {
+	out := map[string]any{}
+	for key, at := range s.keys("") {
+		out[s[at].Go] = v.(map[string]any)[key]
+	}
+	return out
+}
+
+// fill puts in what was left out, so that only what a value is counts and not
+// how it is written.
 func (s fields) fill(v any, path string) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if s[path].Kind == "object" {
 			for key, at := range s.keys(path) {
-				if _, ok := v[key]; !ok && s[at].Omit != "" {
+				if in, ok := v[key]; ok {
+					v[key] = s.fill(in, at)
+				} else {
 					v[key] = s.zero(at)
-				}
-				if _, ok := v[key]; ok {
-					v[key] = s.fill(v[key], at)
 				}
 			}
 		} else {
@@ -263,11 +320,33 @@ func (c comparer) value(before, after any, path string) {
 		if !ok || !equal(a, b) {
 			c.differ(after)
 		}
+		c.constant(string(b), path)
 	default:
 		if before != after {
 			c.differ(after)
 		}
+		c.constant(fmt.Sprint(b), path)
 	}
+}
+
+// constant looks whether a value that has a name has it for the reader.
+func (c comparer) constant(value, path string) {
+	was, is := enum(c.from[path]), enum(c.to[path])
+	for name, v := range was {
+		now, ok := is[name]
+		if v == value && len(is) > 0 && (ok && now != v || !slices.Contains(slices.Collect(maps.Values(is)), v)) {
+			c.seen[lock.Wrong] = c.example
+		}
+	}
+}
+
+func enum(f lock.Field) map[string]string {
+	out := map[string]string{}
+	for _, c := range f.Enum {
+		name, value, _ := strings.Cut(c, "=")
+		out[name] = value
+	}
+	return out
 }
 
 // meant is what a string stands for, to which it is not equal: bytes, or what

@@ -39,7 +39,7 @@ func retypeRule(o, n *Field) string {
 	case either("any"):
 		return "J29"
 	case either("opaque"), either("text"):
-		if strings.TrimPrefix(o.Kind.of(), "*") == strings.TrimPrefix(n.Kind.of(), "*") {
+		if o.Kind.word() == n.Kind.word() && strings.TrimPrefix(o.Kind.of(), "*") == strings.TrimPrefix(n.Kind.of(), "*") {
 			return "J41"
 		}
 		return "J40"

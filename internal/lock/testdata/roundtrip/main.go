@@ -94,7 +94,7 @@ func samples(t reflect.Type, depth int) []reflect.Value {
 	case reflect.Bool:
 		add(true)
 	case reflect.String:
-		add("a b", "12", "abcd", "true", "1.5", "\u2028<é", "\"")
+		add("a b", "new", "paid", "12", "abcd", "true", "1.5", "\u2028<é", "\"")
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		for _, n := range []int64{1, 2, 3, -1, 127, 300, 1 << 24, 1<<24 + 1, 1<<31 - 1, 1<<53 + 1, math.MaxInt64, math.MinInt64, -128, -1 << 31} {
 			if !reflect.Zero(t).OverflowInt(n) {

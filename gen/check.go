@@ -19,10 +19,11 @@ func Check(pkg *packages.Package, directives, payloads func(pos token.Pos, text 
 	if len(pkg.Syntax) == 0 {
 		return
 	}
-	r := &report{fset: pkg.Fset, sink: directives}
-	r.dir = filepath.Dir(r.fset.Position(pkg.Syntax[0].Package).Filename)
+	r := newReport(filepath.Dir(pkg.Fset.Position(pkg.Syntax[0].Package).Filename), pkg.Fset)
+	r.sink = directives
 	u := newUnit(r, pkg)
-	u.payloads = &report{fset: r.fset, dir: r.dir, sink: payloads}
+	u.payloads = r.another()
+	u.payloads.sink = payloads
 	for _, f := range pkg.Syntax {
 		path := r.fset.PositionFor(f.Package, false).Filename
 		switch why := constraintOf(f, path); {

@@ -9,6 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
 )
 
 // Config says what to generate from. The zero value means the package in the
@@ -64,7 +67,7 @@ func Generate(ctx context.Context, cfg Config) ([]File, error) {
 	if len(cfg.Patterns) == 0 {
 		cfg.Patterns = []string{"."}
 	}
-	r := &report{dir: dir, fset: token.NewFileSet()}
+	r := newReport(dir, token.NewFileSet())
 	pkgs, err := load(ctx, cfg, r.fset)
 	if err != nil {
 		return nil, err
@@ -72,27 +75,30 @@ func Generate(ctx context.Context, cfg Config) ([]File, error) {
 	r.unmatched(cfg.Patterns, pkgs)
 	units := make([]*unit, len(pkgs))
 	for i, pkg := range pkgs {
-		units[i] = newUnit(r, pkg)
-		units[i].read()
-		units[i].check()
-		units[i].lock = openLock(units[i])
+		units[i] = newUnit(r.another(), pkg)
 	}
+	each(units, func(u *unit) {
+		u.read()
+		u.check()
+		u.lock = openLock(u)
+	})
 	r.checkUnique(units)
 	r.checkRetired(units)
-	for _, u := range units {
-		u.lock.check()
-	}
-	if err := r.err(); err != nil {
+	each(units, func(u *unit) { u.lock.check() })
+	if err := r.err(units); err != nil {
 		return nil, err
 	}
-	var files []File
-	for _, u := range units {
+	each(units, func(u *unit) {
 		if f, ok := u.lock.file(); ok {
-			files = append(files, f)
+			u.files = append(u.files, f)
 		}
 		if f, ok := u.file(); ok {
-			files = append(files, f)
+			u.files = append(u.files, f)
 		}
+	})
+	var files []File
+	for _, u := range units {
+		files = append(files, u.files...)
 	}
 	if schemas := cfg.Schema; schemas != "" {
 		if !filepath.IsAbs(schemas) {
@@ -100,10 +106,25 @@ func Generate(ctx context.Context, cfg Config) ([]File, error) {
 		}
 		files = append(files, r.publish(schemas, units)...)
 	}
-	if err := r.err(); err != nil {
+	if err := r.err(units); err != nil {
 		return nil, err
 	}
 	return files, nil
+}
+
+// each does something to every unit, to several at a time: what they share is
+// only read, or safe.
+func each(units []*unit, do func(*unit)) {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(runtime.GOMAXPROCS(0), len(units)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(units)); i = next.Add(1) - 1 {
+				do(units[i])
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // file returns the output of the unit, ok being false if there is none and

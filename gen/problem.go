@@ -49,6 +49,13 @@ type report struct {
 	names map[string]token.Pos // topic names and aliases of the load
 }
 
+func newReport(dir string, fset *token.FileSet) *report {
+	return &report{dir: dir, fset: fset, names: map[string]token.Pos{}}
+}
+
+// another is a report for a part of the work.
+func (r *report) another() *report { return &report{dir: r.dir, fset: r.fset, names: r.names} }
+
 func (r *report) addf(pos token.Pos, format string, args ...any) {
 	if r.sink != nil {
 		r.sink(pos, fmt.Sprintf(format, args...))
@@ -90,8 +97,12 @@ func relative(dir, path string) string {
 	return filepath.ToSlash(path)
 }
 
-// err returns the sorted problems, each once, or nil.
-func (r *report) err() error {
+// err returns the sorted problems, those of units among them, each once, or
+// nil.
+func (r *report) err(units []*unit) error {
+	for _, u := range units {
+		r.found = append(r.found, u.report.found...)
+	}
 	if len(r.found) == 0 {
 		return nil
 	}

@@ -1,8 +1,6 @@
 package gen
 
 import (
-	"go/token"
-
 	"github.com/typedoutbox/typedoutbox/internal/directive"
 )
 
@@ -10,7 +8,6 @@ import (
 // claim: a stored name must lead to one type. The first in the order of
 // packages and files keeps it, and its position is noted.
 func (r *report) checkUnique(units []*unit) {
-	r.names = map[string]token.Pos{}
 	claim := func(w directive.Word) {
 		switch pos, ok := r.names[w.Text]; {
 		case w.Text == "":

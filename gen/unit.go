@@ -26,6 +26,7 @@ type unit struct {
 	retired     []*directive.Directive
 	unclear     bool // what the directives say
 	lock        *history
+	files       []File
 	settings    token.Pos                // of //outbox:package
 	handlersOff bool                     // what it says
 	taken       map[string]token.Pos     // names at package level

@@ -19,6 +19,7 @@ import (
 	"github.com/typedoutbox/typedoutbox/examples/orders/internal/warehouse"
 	"github.com/typedoutbox/typedoutbox/outbox"
 	"github.com/typedoutbox/typedoutbox/testutil"
+	"github.com/typedoutbox/typedoutbox/topics"
 )
 
 // order is what most tests deliver.
@@ -66,6 +67,24 @@ func TestHandlerTellsTheWarehouse(t *testing.T) {
 	o := testutil.Deliver(t, newRelay(t, nil, warehouse).Mux, events.OrderCreatedTopic, order)
 	require.Equal(t, testutil.Sent, o.Result, o)
 	require.Equal(t, []string{o.Message.ID.String()}, warehouse.ids)
+	require.Equal(t, []picking.Pick{picking.Pick(order)}, warehouse.picks)
+}
+
+// What a shop of the last release has stored is picked as well.
+func TestOrdersOfVersion1ArePicked(t *testing.T) {
+	t.Parallel()
+	type orderCreatedV1 struct { // as it is in the rows
+		OrderID    string `json:"order_id"`
+		CustomerID string `json:"customer_id"`
+		Number     int    `json:"number"`
+		SKU        string `json:"sku"`
+		Quantity   int    `json:"quantity"`
+	}
+	stored := topics.New[orderCreatedV1](events.OrderCreatedTopic.Name(), nil)
+	warehouse := &recorder{status: http.StatusNoContent}
+	o := testutil.Deliver(t, newRelay(t, nil, warehouse).Mux, stored, orderCreatedV1(order))
+	require.Equal(t, testutil.Sent, o.Result, o)
+	require.Equal(t, 1, o.Message.Version)
 	require.Equal(t, []picking.Pick{picking.Pick(order)}, warehouse.picks)
 }
 

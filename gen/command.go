@@ -29,7 +29,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		flags.PrintDefaults()
 	}
 	showDiff := flags.Bool("diff", false, "print what would change as a unified diff, write nothing, and exit with 1 if there is a change")
-	schema := flags.String("schema", "", "write JSON Schemas and an AsyncAPI document of all packages into the `directory`")
+	schema := flags.String("schema", "", "write JSON Schemas and an AsyncAPI document of all packages into the directory `dir`")
 	tags := flags.String("tags", "", "comma-separated `list` of build tags")
 	verbose := flags.Bool("v", false, "list the files, and notes on payloads, on standard error")
 	switch err := flags.Parse(args); {

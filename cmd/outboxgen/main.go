@@ -38,11 +38,11 @@
 // Packages are named as for go list; without any, outboxgen works on the one
 // in the current directory. Without a flag it is silent when it succeeds.
 //
-//	-diff       print what would change as a unified diff and write nothing
-//	-schema dir write schemas of the events into the directory, see below
-//	-tags list  load the packages with these build tags, separated by commas
-//	-v          list the files, what becomes of each, and notes on payloads, on
-//	            standard error
+//	-diff        print what would change as a unified diff and write nothing
+//	-schema dir  write schemas of all events into the directory; see below
+//	-tags list   load the packages with these build tags, separated by commas
+//	-v           list the files, what becomes of each, and notes on payloads, on
+//	             standard error
 //
 // The exit code is 0 for success, 1 if there is a problem or, with -diff, a
 // difference, and 2 for a wrong command line. Problems of all packages are

@@ -111,42 +111,42 @@ func removed(f *Field, reserved []string) Verdict {
 }
 
 func renamed(o, n *Field) Verdict {
-	v := Verdict{
-		Rule: "J06", Backward: Zero, Forward: Zero,
-		Text: fmt.Sprintf("%s renamed to %q: %s would decode as %s without an error", label(o.Path), n.Path, stored, zero(n)),
-		Keep: "keep " + jsonTag(o),
-	}
-	within, name, _ := Split(o.Path)
-	newWithin, newName, _ := Split(n.Path)
+	v := Verdict{Rule: "J06", Backward: Zero, Forward: Zero, Keep: "keep " + jsonTag(o)}
+	what := "renamed"
+	within, name, _ := split(o.Path)
+	newWithin, newName, _ := split(n.Path)
 	switch {
-	case within != newWithin && strings.Count(within, ".") < strings.Count(newWithin, "."), within == "" && newWithin != "":
-		v.Rule = "J34"
 	case within != newWithin:
-		v.Rule = "J35"
+		v.Rule, what, v.Keep = "J35", "moved", fmt.Sprintf("keep it at %q", o.Path)
+		if strings.HasPrefix(newWithin, within) {
+			v.Rule = "J34"
+		}
 	case payload.Fold(name) == payload.Fold(newName):
 		v.Rule, v.Backward, v.Forward, v.Always = "J07", OK, OK, true
 		v.Text = fmt.Sprintf("%s renamed to %q: encoding/json ignores case, but decoders that do not, such as encoding/json/v2, would read %s in %s",
 			label(o.Path), n.Path, zero(n), stored)
+		return v
+	case o.Go != n.Go:
+		v.Keep += fmt.Sprintf(", or if these are two fields reserve the key of the old one with reserved=%s", o.Path)
 	}
+	v.Text = fmt.Sprintf("%s %s to %q: %s would decode as %s without an error", label(o.Path), what, n.Path, stored, zero(n))
 	return v
 }
 
 func pointed(d Difference) Verdict {
-	if d.New.Pointer {
-		v := Verdict{Rule: "J17", Backward: OK, Forward: Zero, Note: true}
-		v.Text = fmt.Sprintf("%s became a pointer: %s with nil would decode as %s", label(d.Path), fresh, zero(d.Old))
-		if d.Old.Kind.nilable() {
-			v.Forward = OK
-		}
-		return v
+	v := Verdict{Rule: "J17", Backward: OK, Forward: Zero, Note: true}
+	what := fmt.Sprintf("%s became a pointer: %s with nil would decode as %s", label(d.Path), fresh, zero(d.Old))
+	if d.Old.Pointer {
+		v = Verdict{Rule: "J18", Backward: Zero, Forward: OK, Note: !d.Old.Null, Keep: "keep the pointer"}
+		what = fmt.Sprintf("%s is no pointer any more: %s with nil would decode as %s without an error", label(d.Path), stored, zero(d.New))
 	}
-	v := Verdict{Rule: "J18", Backward: Zero, Forward: OK, Note: !d.Old.Null}
-	v.Text = fmt.Sprintf("%s is no pointer any more: %s with nil would decode as %s without an error", label(d.Path), stored, zero(d.New))
-	switch {
-	case d.New.Kind.nilable():
-		v.Backward, v.Note = OK, true
-	case d.Old.Null:
-		v.Keep = "keep the pointer"
+	if d.Old.Kind.nilable() && !d.Old.Pointer || d.New.Kind.nilable() && !d.New.Pointer {
+		v.Backward, v.Forward, v.Note = OK, OK, true
+		what, _, _ = strings.Cut(what, ":")
+		what += ": nil decodes as nil all the same"
+	}
+	if v.Text = what; v.Note {
+		v.Keep = ""
 	}
 	return v
 }
@@ -173,7 +173,7 @@ func label(path string) string {
 }
 
 func jsonTag(f *Field) string {
-	_, name, _ := Split(f.Path)
+	_, name, _ := split(f.Path)
 	return fmt.Sprintf("json:%q", strings.Trim(name, `"`))
 }
 
@@ -201,5 +201,5 @@ func zero(f *Field) string {
 	case f.Kind == "time":
 		return "the zero time"
 	}
-	return "its zero value"
+	return "the zero value"
 }

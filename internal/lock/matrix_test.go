@@ -14,6 +14,7 @@ var kinds = []string{
 	"[]int32", "[]string", "[]uint8Alias", "[2]int32", "[3]int32", "[3]byte", "[][]string",
 	"map[string]int32", "map[int32]int32", "map[uint8]string", "map[netip.Addr]string", "map[string]any",
 	"struct{ A int32; B string }", "[]struct{ A int32 }", "struct{ C []int }",
+	"struct{ A *int32 }", "map[string]*int32", "struct{ A struct{ B int32 } }", "map[string]struct{ B int32 }", "map[string]struct{ B string }",
 	"*int32", "*string", "*[]int32", "*struct{ A int32; B string }", "*any", "**int32",
 	"int `json:\",string\"`", "string `json:\",string\"`", "bool `json:\",string\"`", "*float64 `json:\",string\"`",
 	"int32 `json:\",omitempty\"`", "*int32 `json:\",omitempty\"`", "[]int32 `json:\",omitzero\"`", "string `json:\",omitempty\"`",

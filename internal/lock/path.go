@@ -30,9 +30,9 @@ func special(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-')
 }
 
-// Split cuts a path before its last name. It reports whether the path is one
+// split cuts a path before its last name. It reports whether the path is one
 // that this package writes.
-func Split(path string) (parent, name string, ok bool) {
+func split(path string) (parent, name string, ok bool) {
 	rest := path
 	for {
 		parent = path[:len(path)-len(rest)]

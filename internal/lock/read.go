@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // reading is what becomes of a value that one type wrote and another reads.
@@ -18,16 +19,15 @@ var (
 	fails = reading{Effect: Fails, will: "fail to decode and be retried, then parked"}
 )
 
-func failsFor(example string) reading {
-	return reading{Fails, " such as " + example, fails.will}
-}
+func failsFor(such string) reading { return reading{Fails, such, fails.will} }
 
 func wrong(will string) reading {
 	return reading{Effect: Wrong, will: will + " without an error"}
 }
 
 func unknown(name string) reading {
-	return reading{Effect: Unknown, will: fmt.Sprintf("decode as the methods of %s have it, which cannot be seen from here", name)}
+	will := fmt.Sprintf("decode as the methods of %s have it, which only a test with a stored payload can tell", strings.TrimPrefix(name, "*"))
+	return reading{Effect: Unknown, will: will}
 }
 
 // rounded is what happens to numbers in a float64.
@@ -60,7 +60,7 @@ func read(from, to value) reading {
 	case to.kind == "any":
 		return readAny(from)
 	case from.kind == "any", from.kind == "raw":
-		return failsFor("another kind of JSON")
+		return failsFor(" with another kind of JSON")
 	case from.kind.word() == "opaque":
 		return unknown(from.kind.of())
 	case to.kind.word() == "opaque":
@@ -131,7 +131,7 @@ func readNumber(from, to Kind) reading {
 		return fine
 	case from.isInt() && to.isInt():
 		if example := beyond(from, to); example != "" {
-			return failsFor(example)
+			return failsFor(" such as " + example)
 		}
 		return fine
 	case from.isInt() && to.isFloat():
@@ -143,7 +143,7 @@ func readNumber(from, to Kind) reading {
 		}
 		return rounded
 	case to.isInt():
-		return failsFor("1.5")
+		return failsFor(" such as 1.5")
 	case from == "float32" && to == "float64":
 		return fine
 	case to == "float32":
@@ -169,9 +169,9 @@ func readString(from Kind, to value) reading {
 	case to.kind.word() == "text":
 		return unknown(to.kind.of())
 	case from == "string" && to.kind == "bytes":
-		return failsFor("\"a b\"") // others are taken for base64
+		return failsFor(` such as "a b"`) // others are taken for base64
 	case from == "string" && to.kind != "bool":
-		return failsFor(`"abc"`)
+		return failsFor(` such as "abc"`)
 	}
 	return fails
 }
@@ -210,14 +210,25 @@ func readAsMap(from, to value) reading {
 	}
 	for _, name := range slices.Sorted(maps.Keys(from.inside())) {
 		n := from.inside()[name]
-		if n.contents.Kind.container() != "" && n.Kind == all.Kind {
-			return unknown("the fields inside") // of two structs
-		}
-		if r := read(valueOf(n), valueOf(all)); r.Effect != OK {
+		r := read(valueOf(n), valueOf(all))
+		switch {
+		case r.Effect != OK:
 			return r
+		case n.Null && !all.Pointer && !all.Kind.nilable():
+			return reading{Zero, " with nil inside", "decode with the zero value there, without an error"}
+		case n.Kind.container() != "" && all.Kind.container() != "" && !same(n, all):
+			return fails
 		}
 	}
 	return fine
+}
+
+// same reports whether two values hold the same. Two that hold what would be
+// read all the same are not worth a finer answer.
+func same(o, n *node) bool {
+	d := differ{seen: map[[2]*node]bool{}}
+	d.value("", o, n)
+	return len(d.out)+len(d.gone)+len(d.come) == 0
 }
 
 // readKey reads the keys of a map, which are strings all of them.
@@ -230,5 +241,5 @@ func readKey(from, to Kind) reading {
 	case from.isInt() && to.isInt():
 		return readNumber(from, to)
 	}
-	return failsFor(`the key "abc"`)
+	return failsFor(` with a key such as "abc"`)
 }

@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -12,7 +13,7 @@ func retyped(d Difference) Verdict {
 	v := Verdict{
 		Rule: retypeRule(d.Old, d.New), Backward: backward.Effect, Forward: forward.Effect,
 		Text: fmt.Sprintf("%s changed from %s to %s: ", label(d.Path), o.words(), n.words()),
-		Keep: "keep " + o.words(),
+		Keep: "keep it " + o.words(),
 	}
 	switch {
 	case v.Backward != OK:
@@ -98,9 +99,12 @@ func (v value) words() string {
 	case "array":
 		words = "an array of " + v.kind.of()
 	case "map":
-		words = fmt.Sprintf("a map with keys of %s", value{kind: Kind(v.kind.of())}.words())
-	case "text", "opaque":
-		words = v.kind.of()
+		key := v.kind.of()
+		words = fmt.Sprintf("a map with %s keys", cmp.Or(Kind(key).of(), key))
+	case "text":
+		words = v.kind.of() + " with MarshalText"
+	case "opaque":
+		words = v.kind.of() + " with MarshalJSON"
 	case "bytes":
 		words = "[]byte"
 	case "time":

@@ -96,6 +96,10 @@ func (w *walker) value(t types.Type, f Field, addressable bool) {
 		}
 	}
 	f.Kind = w.kind(t, addressable)
+	named, _ := t.(*types.Named)
+	if named != nil && payload.Grows(named, w.stack) {
+		f.Kind = opaque(w.spell(t))
+	}
 	f.Null = f.Null || f.Kind.nilable()
 	if f.Omit != "" {
 		f.Null = false
@@ -103,7 +107,6 @@ func (w *walker) value(t types.Type, f Field, addressable bool) {
 	if f.Kind == "string" || f.Kind.isInt() {
 		f.Enum = w.constants(t)
 	}
-	named, _ := t.(*types.Named)
 	if named != nil && f.Kind.container() != "" {
 		id := seen{named.Origin().Obj(), types.TypeString(named, nil)}
 		if path, ok := w.first[id]; ok {
@@ -123,7 +126,7 @@ func (w *walker) value(t types.Type, f Field, addressable bool) {
 	w.add(f)
 	switch u := t.Underlying().(type) {
 	case *types.Struct:
-		if f.Kind != "object" || w.grows(named) {
+		if f.Kind != "object" {
 			return
 		}
 		for _, c := range payload.Fields(w.from, t, addressable, f.Pos) {
@@ -147,25 +150,9 @@ func (w *walker) value(t types.Type, f Field, addressable bool) {
 const (
 	maxPointers = 10   // to a pointer: more are a type without end
 	maxFields   = 1000 // from there on each type is walked once
-	maxGrowth   = 3    // of the instances of a generic type that each hold a larger one
 )
 
 func (w *walker) add(f Field) { w.out = append(w.out, f) }
-
-// grows reports whether instances of a generic type grow with each step, and
-// so without end.
-func (w *walker) grows(t *types.Named) bool {
-	if t == nil || t.TypeArgs().Len() == 0 {
-		return false
-	}
-	size, grown := len(types.TypeString(t, nil)), 0
-	for _, outer := range w.stack {
-		if outer.Origin() == t.Origin() && len(types.TypeString(outer, nil)) < size {
-			grown++
-		}
-	}
-	return grown >= maxGrowth
-}
 
 // spell prints a type without the path of its package if that is the one that
 // declares the event, which may move.

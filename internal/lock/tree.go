@@ -27,7 +27,7 @@ func tree(s Shape) *node {
 		if n == top {
 			continue
 		}
-		parent, name, ok := Split(n.Path)
+		parent, name, ok := split(n.Path)
 		if n.parent = byPath[parent]; ok && n.parent != nil {
 			n.name = name
 			n.parent.inside[name] = n

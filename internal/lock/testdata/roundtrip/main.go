@@ -146,10 +146,10 @@ func samples(t reflect.Type, depth int) []reflect.Value {
 	case reflect.Map:
 		out = append(out, reflect.MakeMap(t))
 		if depth < 4 {
-			values := samples(t.Elem(), depth+1)
-			for i, k := range samples(t.Key(), depth+1) {
+			keys, values := samples(t.Key(), depth+1), samples(t.Elem(), depth+1)
+			for i := range max(len(keys), len(values)) {
 				m := reflect.MakeMap(t)
-				m.SetMapIndex(k, values[i%len(values)])
+				m.SetMapIndex(keys[i%len(keys)], values[i%len(values)])
 				out = append(out, m)
 			}
 		}

@@ -29,6 +29,7 @@ func Deliver[T any](t testing.TB, mux *outbox.Mux, topic topics.Topic[T], v T, o
 	t.Helper()
 	var all Outcomes
 	inScratch(t, func(db *bun.DB) {
+		t.Helper()
 		enqueueIn(t, db, topic, v, opts)
 		if _, err := exec(t, db, "UPDATE outbox_messages SET available_at = created_at"); err != nil { // whatever its delay
 			t.Fatal(err)

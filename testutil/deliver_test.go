@@ -32,7 +32,7 @@ func TestDeliver(t *testing.T) {
 
 	o := testutil.Deliver(t, mux, created, orderCreated{OrderID: "1", note: "not stored"},
 		outbox.Key("k"), outbox.Header("trace", "7"), outbox.After(time.Hour))
-	require.Equal(t, testutil.Sent, o.Result, o)
+	o.Require(t, testutil.Sent)
 	require.Equal(t, orderCreated{OrderID: "1"}, got.Payload)
 	require.Equal(t, "k", got.Message.Key)
 	require.Equal(t, "1", got.Message.OrderKey)
@@ -41,16 +41,16 @@ func TestDeliver(t *testing.T) {
 	require.Equal(t, 1, wrapped)
 
 	o = testutil.Deliver(t, mux, created, orderCreated{OrderID: "retried"})
-	require.Equal(t, testutil.Retried, o.Result, o)
+	o.Require(t, testutil.Retried)
 	require.Equal(t, "the warehouse is out of paper", o.Message.LastError)
 	require.InDelta(t, 5*time.Second, o.Wait(), float64(time.Second))
 
 	o = testutil.Deliver(t, mux, created, orderCreated{OrderID: "down"})
-	require.Equal(t, testutil.Retried, o.Result, o)
+	o.Require(t, testutil.Retried)
 	require.InDelta(t, time.Minute, o.Wait(), float64(10*time.Millisecond))
 
 	o = testutil.Deliver(t, mux, created, orderCreated{OrderID: "parked"})
-	require.Equal(t, testutil.Parked, o.Result, o)
+	o.Require(t, testutil.Parked)
 	require.Equal(t, "no such article", o.Message.LastError)
 }
 
@@ -76,11 +76,11 @@ func TestDeliverAnOlderVersion(t *testing.T) {
 		return nil
 	})
 	o := testutil.Deliver(t, mux, old, createdV1{ID: "1"})
-	require.Equal(t, testutil.Sent, o.Result, o)
+	o.Require(t, testutil.Sent)
 	require.Equal(t, orderCreated{OrderID: "1"}, got)
 
 	o = testutil.Deliver(t, mux, old, createdV1{})
-	require.Equal(t, testutil.Retried, o.Result, o)
+	o.Require(t, testutil.Retried)
 	require.Contains(t, o.Message.LastError, "upcast from version 1 to 2: no id")
 }
 

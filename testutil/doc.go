@@ -32,7 +32,8 @@
 // # What goes wrong
 //
 // [RequireIdempotent] delivers everything twice. [Advance] moves the table in
-// time, [LoseOutcomes] and [LoseLeases] leave it as a crash and a pause do.
+// time, [LoseOutcomes] and [LoseLeases] leave it as a crash and a pause do, and
+// [RefuseOutcomes] lets recording fail.
 //
 // # Databases
 //

@@ -19,7 +19,10 @@ import (
 // repeats what an option means.
 func asEnqueued[T any](t testing.TB, topic topics.Topic[T], v T, opts []outbox.EnqueueOption) (m outbox.Message) {
 	t.Helper()
-	inScratch(t, func(db *bun.DB) { m = enqueueIn(t, db, topic, v, opts) })
+	inScratch(t, func(db *bun.DB) {
+		t.Helper()
+		m = enqueueIn(t, db, topic, v, opts)
+	})
 	return m
 }
 
@@ -85,8 +88,7 @@ func closeTo(d time.Duration) bool { return d.Abs() <= 2*time.Millisecond }
 
 // value shows an attribute of a message.
 func value(v any) string {
-	switch v {
-	case "":
+	if v == "" {
 		return "none"
 	}
 	if s, ok := v.(string); ok {

@@ -2,7 +2,6 @@ package testutil
 
 import (
 	"fmt"
-	"reflect"
 	"testing"
 	"time"
 
@@ -56,7 +55,7 @@ func LoseLeases(t testing.TB, q bun.IDB) {
 		until = "statement_timestamp() + interval '60 seconds'"
 	}
 	n, err := exec(t, q, "UPDATE outbox_messages SET claim_token = "+token+", claimed_by = ?, available_at = "+until+
-		" WHERE status = 'claimed'", otherRelay)
+		" WHERE status = ?", otherRelay, string(outbox.StatusClaimed))
 	switch {
 	case err != nil:
 		t.Errorf("take leases over: %v", err)
@@ -86,41 +85,32 @@ func loseOutcomes(t testing.TB, q bun.IDB) int {
 	return n
 }
 
-// RequireIdempotent drains relay, makes it so that it had crashed before it could
-// record what it sent, drains it again, so that each of those messages is
-// delivered twice, and fails t if that made a difference to effects. It returns
-// the outcomes of the first drain; see [Drain].
-//
-// effects returns a snapshot of what the handlers do: rows of the business, the
-// calls that a stub has seen. It must be a copy. Values are compared in the manner of
-// reflect.DeepEqual. So that the test cannot pass by accident, it also fails if
-// nothing is sent, and if the first delivery changes nothing in effects either.
-func RequireIdempotent(t testing.TB, relay *outbox.Relay, effects func() any) Outcomes {
+// RefuseOutcomes makes the database refuse to record what becomes of a delivery,
+// until mend is called. A relay that runs goes on trying, and delivers nothing
+// twice for it; once it is stopped, the message is left claimed, and another relay
+// delivers it again when the lease is over. It needs the right to create a
+// trigger.
+func RefuseOutcomes(t testing.TB, db *bun.DB) (mend func()) {
 	t.Helper()
-	none := effects()
-	first := Drain(t, relay)
-	if len(first.Of(Sent)) == 0 {
-		t.Fatalf("nothing was sent that could be delivered twice; enqueue it first:\n%v", first)
+	const recorded = "WHEN (OLD.status = 'claimed' AND NEW.status <> 'claimed')"
+	create := "CREATE TRIGGER outbox_refuse_outcomes BEFORE UPDATE ON outbox_messages " + recorded +
+		" BEGIN SELECT RAISE(ABORT, 'refused by the test'); END"
+	drop := "DROP TRIGGER outbox_refuse_outcomes"
+	if !isSQLite(db) {
+		create = `CREATE FUNCTION outbox_refuse_outcomes() RETURNS trigger LANGUAGE plpgsql AS
+	$$ BEGIN RAISE EXCEPTION 'refused by the test'; END $$;
+CREATE TRIGGER outbox_refuse_outcomes BEFORE UPDATE ON outbox_messages FOR EACH ROW ` + recorded + ` EXECUTE FUNCTION outbox_refuse_outcomes()`
+		drop = "DROP FUNCTION outbox_refuse_outcomes CASCADE"
 	}
-	once := effects()
-	if reflect.DeepEqual(none, once) {
-		t.Fatalf("effects is the same before and after the first delivery, %s; return what the handlers change, and a copy of it", text(once))
-	}
-	LoseOutcomes(t, relay.DB)
-	before := takeSnapshot(t, relay.DB)
-	second := Drain(t, relay)
-	if twice := effects(); !reflect.DeepEqual(once, twice) {
-		t.Fatalf("the handlers are not idempotent: a second delivery of the same messages has changed the effects%s\ndelivered twice:\n%v",
-			change(once, twice), second)
-	}
-	for _, o := range second {
-		if _, existed := before[o.Message.ID]; !existed {
-			t.Fatalf("the handlers are not idempotent: a second delivery of the same messages has enqueued another one; give it a key:\n  %s",
-				describe(o.Message))
+	run := func(statement string) {
+		t.Helper()
+		if _, err := exec(t, db, statement); err != nil {
+			t.Fatalf("refuse outcomes: %v", err)
 		}
 	}
-	if len(second) != len(second.Of(Sent)) {
-		t.Fatalf("a second delivery of the same messages did not end well:\n%v", second)
+	run(create)
+	return func() {
+		t.Helper()
+		run(drop)
 	}
-	return first
 }

@@ -100,6 +100,27 @@ func TestLoseOutcomes(t *testing.T) {
 	})
 }
 
+func TestRefuseOutcomes(t *testing.T) {
+	onEach(t, func(t *testing.T, db *bun.DB) {
+		commit(t, db, created, orderCreated{OrderID: "1"})
+		mend := testutil.RefuseOutcomes(t, db)
+		calls := make(chan outbox.ID, 2)
+		relay := handling(db, func(_ context.Context, d outbox.Delivery[orderCreated]) error {
+			calls <- d.Message.ID
+			return nil
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		stopped := make(chan error, 1)
+		go func() { stopped <- relay.Start(ctx) }()
+		defer func() { stop(); require.NoError(t, <-stopped) }()
+		<-calls
+		testutil.WaitFor(t, db, created, outbox.StatusClaimed)
+		mend()
+		testutil.WaitFor(t, db, created, outbox.StatusSent)
+		require.Empty(t, calls)
+	})
+}
+
 func TestRequireIdempotent(t *testing.T) {
 	onEach(t, func(t *testing.T, db *bun.DB) {
 		commit(t, db, created, orderCreated{OrderID: "1", Cents: 5})

@@ -70,8 +70,11 @@ var failures = []struct {
 	{"enqueued-match-other-topic", func(t testing.TB, db *bun.DB) {
 		commit(t, db, paid, orderPaid{OrderID: "1"})
 		commit(t, db, topics.New[int]("numbers", nil), 7)
-		testutil.RequireEnqueued(t, db, created, order("1"), func(e orderCreated) bool { return e.Lines[0] == "" || true })
 		testutil.RequireEnqueued(t, db, created, order("1"))
+	}},
+	{"enqueued-match-panics-on-other-topic", func(t testing.TB, db *bun.DB) {
+		commit(t, db, paid, orderPaid{OrderID: "1"})
+		testutil.RequireEnqueued(t, db, created, func(e orderCreated) bool { return e.Lines[0] == "" })
 	}},
 	{"equal-value", func(t testing.TB, db *bun.DB) {
 		commit(t, db, created, orderCreated{OrderID: "1", Cents: 5, Lines: []string{"a", "b"}})
@@ -173,6 +176,18 @@ var failures = []struct {
 		commit(t, db, paid, orderPaid{OrderID: "1"})
 		testutil.Drain(t, handling(db, answer)).RequireSent(t, 1)
 	}},
+	{"drain-results", func(t testing.TB, db *bun.DB) {
+		commit(t, db, created, orderCreated{OrderID: "1"})
+		testutil.Drain(t, handling(db, succeed)).Require(t, testutil.Sent).Require(t, testutil.Sent, testutil.Parked)
+	}},
+	{"deliver-result", func(t testing.TB, db *bun.DB) {
+		mux := handling(db, answer).Mux
+		testutil.Deliver(t, mux, created, orderCreated{OrderID: "1"}).Require(t, testutil.Sent)
+		testutil.Deliver(t, mux, created, orderCreated{OrderID: "parked"}).Require(t, testutil.Retried)
+	}},
+	{"enqueued-unknown-database", func(t testing.TB, db *bun.DB) {
+		testutil.RequireEnqueued(t, bun.NewDB(db.DB, db.Dialect()), created)
+	}},
 	{"drain-many", func(t testing.TB, db *bun.DB) {
 		for range 25 {
 			commit(t, db, created, orderCreated{})
@@ -210,6 +225,10 @@ var failures = []struct {
 		require.NoError(t, db.Close())
 		testutil.LoseLeases(t, db)
 		testutil.Advance(t, db, time.Hour)
+	}},
+	{"refuse-cannot", func(t testing.TB, db *bun.DB) {
+		require.NoError(t, db.Close())
+		testutil.RefuseOutcomes(t, db)
 	}},
 	{"lose-no-outcome", func(t testing.TB, db *bun.DB) { testutil.LoseOutcomes(t, db) }},
 	{"idempotent-not", func(t testing.TB, db *bun.DB) {

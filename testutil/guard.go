@@ -150,7 +150,8 @@ func unseen(t testing.TB, q bun.IDB, topics []string) string {
 			lines = append(lines, line)
 		}
 	}
-	if w != nil {
+	switch {
+	case w != nil:
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, tx := range w.open {
@@ -163,8 +164,7 @@ func unseen(t testing.TB, q bun.IDB, topics []string) string {
 				say("the transaction begun at " + tx.begun + " had enqueued on this topic and was rolled back")
 			}
 		}
-	}
-	if len(lines) == 0 && !isTx {
+	case !isTx:
 		say("only committed messages are seen here; within a transaction, pass its bun.Tx")
 	}
 	var b strings.Builder

@@ -31,6 +31,15 @@ type Outcome struct {
 // or what [outbox.RetryAfter] said.
 func (o Outcome) Wait() time.Duration { return o.Message.AvailableAt.Sub(o.Message.UpdatedAt) }
 
+// Require fails t unless this is the result, and returns the outcome.
+func (o Outcome) Require(t testing.TB, want Result) Outcome {
+	t.Helper()
+	if o.Result != want {
+		t.Fatalf("want the message to be %s, but it is this:\n  %v", want, o)
+	}
+	return o
+}
+
 // String describes the outcome on one line.
 func (o Outcome) String() string {
 	text := fmt.Sprintf("%s %s %s", o.Result, o.Message.Topic, show(o.Message.Payload))
@@ -61,6 +70,20 @@ func (all Outcomes) Of(result Result) Outcomes {
 		}
 	}
 	return some
+}
+
+// Require fails t unless these are the results, oldest message first, and returns
+// the outcomes.
+func (all Outcomes) Require(t testing.TB, want ...Result) Outcomes {
+	t.Helper()
+	equal := len(all) == len(want)
+	for i := 0; equal && i < len(want); i++ {
+		equal = all[i].Result == want[i]
+	}
+	if !equal {
+		t.Fatalf("want %v, but this happened:\n%v", want, all)
+	}
+	return all
 }
 
 // RequireSent fails t unless exactly n messages were sent, and nothing else

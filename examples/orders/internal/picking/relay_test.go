@@ -64,8 +64,7 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func TestHandlerTellsTheWarehouse(t *testing.T) {
 	t.Parallel()
 	warehouse := &recorder{status: http.StatusNoContent}
-	o := testutil.Deliver(t, newRelay(t, nil, warehouse).Mux, events.OrderCreatedTopic, order)
-	require.Equal(t, testutil.Sent, o.Result, o)
+	o := testutil.Deliver(t, newRelay(t, nil, warehouse).Mux, events.OrderCreatedTopic, order).Require(t, testutil.Sent)
 	require.Equal(t, []string{o.Message.ID.String()}, warehouse.ids)
 	require.Equal(t, []picking.Pick{picking.Pick(order)}, warehouse.picks)
 }
@@ -103,8 +102,7 @@ func TestHandlerHeedsTheAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := testutil.Deliver(t, newRelay(t, nil, tc.warehouse).Mux, events.OrderCreatedTopic, order)
-			require.Equal(t, tc.want, o.Result, o)
+			o := testutil.Deliver(t, newRelay(t, nil, tc.warehouse).Mux, events.OrderCreatedTopic, order).Require(t, tc.want)
 			require.Contains(t, o.Message.LastError, http.StatusText(tc.warehouse.status))
 			require.GreaterOrEqual(t, o.Wait(), tc.wait)
 		})
@@ -114,16 +112,14 @@ func TestHandlerHeedsTheAnswer(t *testing.T) {
 func TestHandlerTriesAgainWhenNobodyAnswers(t *testing.T) {
 	t.Parallel()
 	hangsUp := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	o := testutil.Deliver(t, newRelay(t, nil, hangsUp).Mux, events.OrderCreatedTopic, order)
-	require.Equal(t, testutil.Retried, o.Result, o)
+	o := testutil.Deliver(t, newRelay(t, nil, hangsUp).Mux, events.OrderCreatedTopic, order).Require(t, testutil.Retried)
 	require.Equal(t, 1, o.Message.Attempts)
 }
 
 func TestHandlerSpendsNoAttemptWhileTheWarehouseIsDown(t *testing.T) {
 	t.Parallel()
 	relay := picking.NewRelay("relay", nil, &picking.Client{URL: "http://127.0.0.1:1"}, slog.New(slog.DiscardHandler))
-	o := testutil.Deliver(t, relay.Mux, events.OrderCreatedTopic, order)
-	require.Equal(t, testutil.Retried, o.Result, o)
+	o := testutil.Deliver(t, relay.Mux, events.OrderCreatedTopic, order).Require(t, testutil.Retried)
 	require.Zero(t, o.Message.Attempts)
 	require.NotZero(t, o.Message.UnavailableSince)
 }
@@ -176,11 +172,7 @@ func TestOrdersOfACustomerKeepTheirOrder(t *testing.T) {
 	relay.BaseBackoff, relay.MaxBackoff = time.Minute, time.Minute
 	place(t, db, "ann", "ann", "bob")
 
-	all := testutil.Drain(t, relay)
-	require.Len(t, all.Of(testutil.Retried), 1, all)
-	require.Len(t, all.Of(testutil.Waiting), 1, all)
-	require.Len(t, all.Of(testutil.Sent), 1, all)
-
+	testutil.Drain(t, relay).Require(t, testutil.Retried, testutil.Waiting, testutil.Sent)
 	testutil.Advance(t, db, 2*time.Minute)
 	testutil.Drain(t, relay).RequireSent(t, 2)
 	require.Equal(t, []string{"ann", "bob", "ann", "ann"}, picked)

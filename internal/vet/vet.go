@@ -115,20 +115,21 @@ func Root(info *types.Info, e ast.Expr) *types.Var {
 	}
 }
 
-// Assigned returns the variables whose value, or part of it, is set within n.
-func Assigned(info *types.Info, n ast.Node) map[*types.Var]bool {
-	set := map[*types.Var]bool{}
+// Assigned returns what is set within n.
+func Assigned(n ast.Node) []ast.Expr {
+	var set []ast.Expr
 	ast.Inspect(n, func(n ast.Node) bool {
 		if a, ok := n.(*ast.AssignStmt); ok && a.Tok == token.ASSIGN {
-			for _, left := range a.Lhs {
-				if v := Root(info, left); v != nil {
-					set[v] = true
-				}
-			}
+			set = append(set, a.Lhs...)
 		}
 		return true
 	})
 	return set
+}
+
+// InTest reports whether a position is in a test file.
+func InTest(pass *analysis.Pass, pos token.Pos) bool {
+	return strings.HasSuffix(pass.Fset.Position(pos).Filename, "_test.go")
 }
 
 // Where prints a position without the file's directory, so that it is the same

@@ -17,4 +17,3 @@ func Test(t *testing.T) {
 	t.Parallel()
 	analysistest.Run(t, testdata, outboxpayload.Analyzer, "payload")
 }
-

@@ -36,7 +36,7 @@ func TestBothWays(t *testing.T) {
 
 	for _, flags := range [][]string{
 		{},
-		{"-outboxeffect"},
+		{"-outboxeffect", "-outboxhandler"},
 	} {
 		name := "want/" + strings.TrimPrefix(strings.Join(flags, ""), "-")
 		alone := run(t, dir, binary, append(slices.Clone(flags), "./...")...)

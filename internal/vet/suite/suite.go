@@ -7,6 +7,7 @@ import (
 	"github.com/typedoutbox/typedoutbox/internal/vet/outboxdirective"
 	"github.com/typedoutbox/typedoutbox/internal/vet/outboxeffect"
 	"github.com/typedoutbox/typedoutbox/internal/vet/outboxescape"
+	"github.com/typedoutbox/typedoutbox/internal/vet/outboxhandler"
 	"github.com/typedoutbox/typedoutbox/internal/vet/outboxpayload"
 	"github.com/typedoutbox/typedoutbox/internal/vet/outboxtx"
 )
@@ -26,5 +27,6 @@ func Default() []*analysis.Analyzer {
 func OptIn() []*analysis.Analyzer {
 	return []*analysis.Analyzer{
 		outboxeffect.Analyzer,
+		outboxhandler.Analyzer,
 	}
 }

@@ -30,9 +30,7 @@ func TestBothWays(t *testing.T) {
 	require.NoError(t, err)
 	want := map[string]string{}
 	dir := shop(t, archive, want)
-	binary := filepath.Join(t.TempDir(), "outboxvet")
-	out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	binary := build(t)
 
 	for _, flags := range [][]string{
 		{},
@@ -111,4 +109,38 @@ func run(t *testing.T, dir, name string, args ...string) string {
 	slices.Sort(lines)
 	require.Equal(t, err != nil, len(lines) > 0, "the exit code says whether there is a report\n%s", out)
 	return strings.Join(slices.Compact(lines), "")
+}
+
+// TestDoesNotCompile checks that what does not compile is left to the compiler.
+func TestDoesNotCompile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	binary := build(t)
+	for name, text := range map[string]string{
+		"go.mod":       "module example.com/wrong\n\ngo 1.26.0\n",
+		"types/a.go":   "package types\n\n//outbox:event a.made key=A\ntype Made struct{ A Missing }\n\nfunc f() { return MadeTopic }\n",
+		"syntax/a.go":  "package syntax\n\n// outbox:event a.made\ntype Made struct{ A\n",
+		"imports/a.go": "package imports\n\nimport \"example.com/nowhere\"\n\n//outbox:event a.made\ntype Made struct{ nowhere.A }\n",
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	for pkg, want := range map[string]string{"types": "undefined: Missing", "syntax": "expected '}'", "imports": "example.com/nowhere"} {
+		for _, command := range [][]string{{binary}, {binary, "-outboxeffect", "-outboxhandler"}, {"go", "vet", "-vettool=" + binary}} {
+			out := run(t, dir, command[0], append(command[1:], "./"+pkg)...)
+			require.Contains(t, out, want)
+			require.NotContains(t, out, "panic")
+			require.NotContains(t, out, "//outbox:")
+		}
+	}
+}
+
+// build compiles the command.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "outboxvet")
+	out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return binary
 }

@@ -19,7 +19,7 @@ func Merge(old, new Shape) Shape {
 
 // addedTo reports whether a path that is new is a key of an object that is not.
 func addedTo(former map[string]Field, path string) bool {
-	parent, name, _ := Split(path)
+	parent, name, _ := split(path)
 	object, ok := former[parent]
 	return ok && object.Kind == "object" && name != elements && name != values
 }

@@ -91,12 +91,7 @@ func (u *unit) file() (f File, ok bool) {
 		return File{}, false
 	}
 	f.Path = u.output()
-	old, err := os.ReadFile(f.Path)
-	switch {
-	case err == nil:
-		f.Old = old
-	case !errors.Is(err, fs.ErrNotExist):
-		u.report.addAt(f.Path, "%v; make it readable", err)
+	if f.Old, ok = u.report.read(f.Path); !ok {
 		return File{}, false
 	}
 	if len(u.events) == 0 {
@@ -104,4 +99,15 @@ func (u *unit) file() (f File, ok bool) {
 	}
 	f.New = u.render()
 	return f, true
+}
+
+// read returns the content of a file on disk, nil if there is none. It reports
+// one that cannot be read.
+func (r *report) read(path string) (content []byte, ok bool) {
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.addAt(path, "%v; make it readable", err)
+		return nil, false
+	}
+	return content, true
 }

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/tools/go/packages"
 )
 
 // Config says what to generate from. The zero value means the package in the
@@ -62,6 +64,11 @@ func Generate(ctx context.Context, cfg Config) ([]File, error) {
 		return nil, err
 	}
 	r.unmatched(cfg.Patterns, pkgs)
+	return r.generate(pkgs)
+}
+
+// generate returns the outputs of packages that are loaded.
+func (r *report) generate(pkgs []*packages.Package) ([]File, error) {
 	units := make([]*unit, len(pkgs))
 	for i, pkg := range pkgs {
 		units[i] = newUnit(r, pkg)

@@ -92,7 +92,7 @@ func (u *unit) check() {
 func (u *unit) foreign() bool {
 	content, ok := u.report.read(u.output())
 	if !ok || replaceable(content) {
-		return !ok
+		return false
 	}
 	u.report.addAt(u.output()+":1:1", "this file was not written by outboxgen, which would replace it; rename it, or delete it")
 	return true

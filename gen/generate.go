@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/tools/go/packages"
 )
 
 // Config says what to generate from. The zero value means the package in the
@@ -73,6 +75,16 @@ func Generate(ctx context.Context, cfg Config) ([]File, error) {
 		return nil, err
 	}
 	r.unmatched(cfg.Patterns, pkgs)
+	schemas := cfg.Schema
+	if schemas != "" && !filepath.IsAbs(schemas) {
+		schemas = filepath.Join(dir, schemas)
+	}
+	return r.generate(pkgs, schemas)
+}
+
+// generate returns the outputs of packages that are loaded, their schemas too if
+// a directory for them is named.
+func (r *report) generate(pkgs []*packages.Package, schemas string) ([]File, error) {
 	units := make([]*unit, len(pkgs))
 	for i, pkg := range pkgs {
 		units[i] = newUnit(r.another(), pkg)
@@ -100,10 +112,7 @@ func Generate(ctx context.Context, cfg Config) ([]File, error) {
 	for _, u := range units {
 		files = append(files, u.files...)
 	}
-	if schemas := cfg.Schema; schemas != "" {
-		if !filepath.IsAbs(schemas) {
-			schemas = filepath.Join(dir, schemas)
-		}
+	if schemas != "" {
 		files = append(files, r.publish(schemas, units)...)
 	}
 	if err := r.err(units); err != nil {

@@ -57,12 +57,12 @@ func newReport(dir string, fset *token.FileSet) *report {
 func (r *report) another() *report { return &report{dir: r.dir, fset: r.fset, names: r.names} }
 
 func (r *report) addf(pos token.Pos, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
 	if r.sink != nil {
-		r.sink(pos, fmt.Sprintf(format, args...))
+		r.sink(pos, text)
 		return
 	}
-	p := r.fset.Position(pos)
-	r.found = append(r.found, problem{r.rel(p.Filename), p.Line, p.Column, fmt.Sprintf(format, args...)})
+	r.put(r.fset.Position(pos), text)
 }
 
 func (r *report) add(list []directive.Problem) {
@@ -74,8 +74,15 @@ func (r *report) add(list []directive.Problem) {
 // addAt takes a position in the form of the go command, which is relative to
 // the directory if it is not absolute, and may lack line and column.
 func (r *report) addAt(pos, format string, args ...any) {
-	p := parsePosition(pos)
-	r.found = append(r.found, problem{r.rel(p.Filename), p.Line, p.Column, fmt.Sprintf(format, args...)})
+	r.put(parsePosition(pos), fmt.Sprintf(format, args...))
+}
+
+// oneLine joins the lines of what the go command, the parser or the type
+// checker said.
+var oneLine = strings.NewReplacer("\n\t", " ", "\n", " ")
+
+func (r *report) put(p token.Position, text string) {
+	r.found = append(r.found, problem{r.rel(p.Filename), p.Line, p.Column, oneLine.Replace(text)})
 }
 
 // at prints a position within the text of a problem.

@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -102,8 +101,8 @@ func (u *unit) check() {
 
 // foreign reports an output that is not ours to overwrite.
 func (u *unit) foreign() bool {
-	content, err := os.ReadFile(u.output())
-	if err != nil || replaceable(content) {
+	content, ok := u.report.read(u.output())
+	if !ok || replaceable(content) {
 		return false
 	}
 	u.report.addAt(u.output()+":1:1", "this file was not written by outboxgen, which would replace it; rename it, or delete it")

@@ -104,14 +104,15 @@ func (h *history) former(e *event, n int) lock.Version {
 			continue
 		}
 		verdict := lock.Judge(d, nil)
-		if !verdict.Refused(true) {
+		if !verdict.Refused(true) || verdict.Backward == lock.Unknown { // methods were copied under another name, mostly
 			continue
 		}
 		pos := step.fn.Name.Pos()
 		if d.New.Pos.IsValid() {
 			pos = d.New.Pos
 		}
-		h.report.addf(pos, "%s %s; %s, since %s reads the rows of version %d", verdict.Rule, verdict.Text, verdict.Keep, step.name(), n)
+		h.report.addf(pos, "%s %s; %s reads the rows of version %d, so give it the field as %s has it there",
+			verdict.Rule, verdict.Text, step.name(), n, lock.Name)
 	}
 	return *was
 }

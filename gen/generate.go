@@ -49,6 +49,8 @@ type File struct {
 	// Notes are the changes of payloads that the lock lets through and that a
 	// reader of its diff may want to think about, each in the form of a problem.
 	Notes []string
+
+	schema bool // whose directory need not exist
 }
 
 // Changed reports whether the file on disk differs from what belongs there.

@@ -55,7 +55,7 @@ func (r *report) publish(dir string, units []*unit) []File {
 	}
 	var files []File
 	for name, text := range content {
-		f := File{Path: filepath.Join(dir, name), New: text}
+		f := File{Path: filepath.Join(dir, name), New: text, schema: true}
 		var ok bool
 		f.Old, ok = r.read(f.Path)
 		switch {

@@ -55,8 +55,10 @@ func stage(f File) (path string, err error) {
 	if info, err := os.Stat(f.Path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
-		return "", err
+	if f.schema {
+		if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
+			return "", err
+		}
 	}
 	temp, err := os.CreateTemp(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+".*")
 	if err != nil {

@@ -1,13 +1,17 @@
 package rules
 
-//outbox:allow J06 the generator looks at it
-var a int
+type a struct {
+	//outbox:allow J06 the generator looks at it
+	known int
+
+	//outbox:allow J6 reason // want `there is no rule J6; rules are`
+	unknown int
+}
 
 //outbox:allow outboxhandler the analyzer of that name looks at it
 var b int
 
 //outbox:allow outboxtxs reason // want `there is no rule outboxtxs; did you mean outboxtx\? rules are J and two digits, as outboxgen prints them, and the names of analyzers`
-//outbox:allow J6 reason // want `there is no rule J6; rules are`
 var c int
 
 // want +2 `//outbox:allow needs a rule and a reason; write //outbox:allow RULE REASON`

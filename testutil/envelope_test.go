@@ -68,6 +68,16 @@ func TestRequireEnqueuedAsLooksAtPayloadAndVersion(t *testing.T) {
 	require.Contains(t, says(newer, orderCreated{OrderID: "1"}), "version is 1, want 2")
 }
 
+// A time is one, however long ago the message was enqueued.
+func TestRequireEnqueuedAsComparesTimes(t *testing.T) {
+	db := testutil.SQLite(t)
+	at := time.Date(2031, 4, 5, 6, 7, 8, 0, time.UTC)
+	commit(t, db, paid, orderPaid{OrderID: "1"}, outbox.At(at))
+	_, err := db.ExecContext(t.Context(), "UPDATE outbox_messages SET created_at = '2020-01-01 00:00:00.000'")
+	require.NoError(t, err)
+	testutil.RequireEnqueuedAs(t, db, paid, orderPaid{OrderID: "1"}, outbox.At(at))
+}
+
 func TestRequireAllEnqueued(t *testing.T) {
 	onEach(t, func(t *testing.T, db *bun.DB) {
 		require.Empty(t, testutil.RequireAllEnqueued(t, db, created))

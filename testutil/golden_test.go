@@ -70,6 +70,7 @@ var failures = []struct {
 	{"enqueued-match-other-topic", func(t testing.TB, db *bun.DB) {
 		commit(t, db, paid, orderPaid{OrderID: "1"})
 		commit(t, db, topics.New[int]("numbers", nil), 7)
+		commit(t, db, topics.New[map[string]string]("parcels", nil), map[string]string{"order_id": "1", "weight": "3"})
 		testutil.RequireEnqueued(t, db, created, order("1"))
 	}},
 	{"enqueued-match-panics-on-other-topic", func(t testing.TB, db *bun.DB) {
@@ -133,6 +134,12 @@ var failures = []struct {
 		commit(t, db, created, orderCreated{OrderID: "1"})
 		testutil.RequireAllEnqueued(t, db, created, orderCreated{OrderID: "1"})
 	}},
+	{"all-too-early", func(t testing.TB, db *bun.DB) {
+		for _, id := range []string{"0", "1", "2"} {
+			commit(t, db, created, orderCreated{OrderID: id})
+		}
+		testutil.RequireAllEnqueued(t, db, created, orderCreated{OrderID: "1"}, orderCreated{OrderID: "2"})
+	}},
 	{"all-missing", func(t testing.TB, db *bun.DB) {
 		commit(t, db, created, orderCreated{OrderID: "2"})
 		testutil.RequireAllEnqueued(t, db, created, orderCreated{OrderID: "1"}, orderCreated{OrderID: "2"}, orderCreated{OrderID: "3"})
@@ -179,6 +186,10 @@ var failures = []struct {
 	{"drain-results", func(t testing.TB, db *bun.DB) {
 		commit(t, db, created, orderCreated{OrderID: "1"})
 		testutil.Drain(t, handling(db, succeed)).Require(t, testutil.Sent).Require(t, testutil.Sent, testutil.Parked)
+	}},
+	{"drain-another-result", func(t testing.TB, db *bun.DB) {
+		commit(t, db, created, orderCreated{OrderID: "1"})
+		testutil.Drain(t, handling(db, succeed)).Require(t, testutil.Parked)
 	}},
 	{"deliver-result", func(t testing.TB, db *bun.DB) {
 		mux := handling(db, answer).Mux

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -124,14 +126,21 @@ func (c *Cluster) database(name string) *Database {
 
 // ensureTemplate builds the template unless it is there. It gets its name when
 // it is complete, so that a builder that dies half-way leaves none.
-func (c *Cluster) ensureTemplate(ctx context.Context, conn *sql.Conn, template string, migrate func(context.Context, string) error) error {
+func (c *Cluster) ensureTemplate(ctx context.Context, conn *sql.Conn, template string, migrate func(context.Context, string) error) (err error) {
 	if ok, err := exists(ctx, conn, template); err != nil || ok {
 		return err
 	}
-	// The lock ends with the connection.
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf("SELECT pg_advisory_lock(%d)", templateLock)); err != nil {
 		return err
 	}
+	// The connection may outlive this, and the lock would with it.
+	defer func() {
+		_, unlockErr := conn.ExecContext(ctx, fmt.Sprintf("SELECT pg_advisory_unlock(%d)", templateLock))
+		if unlockErr != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		err = errors.Join(err, unlockErr)
+	}()
 	if ok, err := exists(ctx, conn, template); err != nil || ok {
 		return err
 	}
@@ -148,7 +157,7 @@ func (c *Cluster) ensureTemplate(ctx context.Context, conn *sql.Conn, template s
 	if _, err := conn.ExecContext(ctx, "ALTER DATABASE "+draft.name+" ALLOW_CONNECTIONS false"); err != nil {
 		return err
 	}
-	_, err := conn.ExecContext(ctx, "ALTER DATABASE "+draft.name+" RENAME TO "+template)
+	_, err = conn.ExecContext(ctx, "ALTER DATABASE "+draft.name+" RENAME TO "+template)
 	return err
 }
 

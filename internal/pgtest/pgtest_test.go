@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
@@ -38,6 +39,18 @@ func TestOpenServesBothDrivers(t *testing.T) {
 			require.Equal(t, "Asia/Kolkata", zone)
 		})
 	}
+}
+
+// Whoever builds the template holds a lock for that long and no longer, or the
+// other packages of the run would wait for its process.
+func TestOpenLeavesNoLock(t *testing.T) {
+	db := viaPgdriver(pgtest.Open(t, pgtest.Options{}))
+	defer func() { require.NoError(t, db.Close()) }()
+	require.Eventually(t, func() bool {
+		var locks int
+		err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted").Scan(&locks)
+		return err == nil && locks == 0
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func TestOpenDropsTheDatabase(t *testing.T) {

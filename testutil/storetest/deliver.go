@@ -59,14 +59,14 @@ func testFenced(t testing.TB, s *subject) {
 }
 
 func testLeases(t testing.TB, s *subject) {
-	const lease = 400 * time.Millisecond
+	const lease = 2 * time.Second // long beside the pauses of a busy machine
 	s.enqueue(t, 1)
 	other := s.relay(func(context.Context, outbox.Delivery[event]) error {
 		t.Error("another relay delivers under a lease that should have been renewed")
 		return nil
 	})
 	relay := s.relay(func(ctx context.Context, _ outbox.Delivery[event]) error {
-		for over := time.After(3 * lease); ; {
+		for over := time.After(2 * lease); ; {
 			select {
 			case <-over:
 				return nil

@@ -31,7 +31,9 @@ func newRelay(t *testing.T, db *bun.DB, warehouse http.Handler) *outbox.Relay {
 	server := httptest.NewServer(warehouse)
 	t.Cleanup(server.Close)
 	client := &picking.Client{URL: server.URL, HTTP: server.Client()}
-	return picking.NewRelay("relay", db, client, slog.New(slog.DiscardHandler))
+	relay := picking.NewRelay("relay", db, client, slog.New(slog.DiscardHandler))
+	relay.ClaimTimeout = time.Minute // a slow machine is no crash
+	return relay
 }
 
 // recorder is a warehouse that answers the same to everybody and remembers what

@@ -51,6 +51,9 @@ func (s *Service) Place(ctx context.Context, db bun.IDB) error {
 		func() {
 			_, _ = db.ExecContext(ctx, "x") // want `db is not in the transaction`
 		}()
+		_ = func(ctx context.Context, tx bun.Tx) error {
+			return find(ctx, db) // want `db is not in the transaction`
+		}(ctx, tx)
 		defer func() {
 			_, _ = db.ExecContext(ctx, "x") // want `db is not in the transaction`
 		}()
@@ -172,5 +175,13 @@ func generic[T any](ctx context.Context, db *bun.DB, topic topics.Topic[T], v T)
 	return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
 		_ = db.NewSelect().Scan(ctx) // want `db is not in the transaction`
 		return outbox.Enqueue(ctx, tx, topic, v)
+	})
+}
+
+func tested(tx bun.Tx) { _ = global.NewSelect().Scan(context.Background()) }
+
+func sameConnection(ctx context.Context, conn bun.Conn) error {
+	return conn.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		return conn.NewSelect().Scan(ctx)
 	})
 }

@@ -18,6 +18,7 @@ type Service struct {
 	DB    *bun.DB
 	Reads struct{ DB bun.IDB }
 	tx    bun.Tx
+	unit  struct{ bun.IDB } // which may be anything
 }
 
 func find(ctx context.Context, db bun.IDB) error             { return nil }
@@ -75,6 +76,7 @@ func (s *Service) Fine(ctx context.Context, db bun.IDB) error {
 		_ = told.Conn(tx).Scan(ctx)
 		_ = s.DB.Dialect()
 		_ = find(ctx, tx)
+		_ = find(ctx, s.unit)
 		_ = audit(ctx, tx, db)
 		_ = connect(s.DB)
 		_ = s.database().NewSelect().Scan(ctx)

@@ -29,14 +29,12 @@ func Rules() []string {
 	return []string{"outboxdirective", "outboxpayload", "outboxtx", "outboxescape", "outboxeffect", "outboxhandler"}
 }
 
-// Path returns the path of a package. Under go vet, that of a package with its
-// tests has a suffix, which is left out.
+// Path returns the path of a package, "" if there is none.
 func Path(pkg *types.Package) string {
 	if pkg == nil {
 		return ""
 	}
-	path, _, _ := strings.Cut(pkg.Path(), " [")
-	return path
+	return pkg.Path()
 }
 
 // Imports reports whether pkg imports the package at path.

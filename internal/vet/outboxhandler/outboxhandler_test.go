@@ -15,5 +15,5 @@ var testdata = filepath.Join(analysistest.TestData(), "../../testdata")
 
 func Test(t *testing.T) {
 	t.Parallel()
-	analysistest.Run(t, testdata, outboxhandler.Analyzer, "handler/worker", "handler/byhand", "handler/producer", "handler/raw", "handler/prefix", "handler/skips", "handler/wrapped")
+	analysistest.Run(t, testdata, outboxhandler.Analyzer, "handler/worker", "handler/through", "handler/byhand", "handler/producer", "handler/raw", "handler/prefix", "handler/skips", "handler/wrapped")
 }

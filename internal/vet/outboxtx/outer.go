@@ -68,9 +68,10 @@ func (o *outer) remedy(do string) string {
 	return "give the parameter of type bun.Tx a name, and " + do + " it"
 }
 
-// isDB reports whether t is a database. A bun.IDB is one, or a transaction.
+// isDB reports whether t is a database. A bun.IDB is one, or a transaction. A
+// bun.Conn is not among them: it may be the connection of the transaction.
 func isDB(t types.Type) bool {
-	return vet.IsType(t, vet.Bun, "DB") || vet.IsType(t, vet.Bun, "IDB") || vet.IsType(t, vet.Bun, "Conn") || vet.IsType(t, "database/sql", "DB")
+	return vet.IsType(t, vet.Bun, "DB") || vet.IsType(t, vet.Bun, "IDB") || vet.IsType(t, "database/sql", "DB")
 }
 
 // isOuter reports whether e leads to something that was there before the

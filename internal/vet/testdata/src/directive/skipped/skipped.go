@@ -52,3 +52,14 @@ func (SkipMade) HandleMade() error { return nil }
 type Mine struct{ SkipMade }
 
 func (Mine) HandleMade() error { return nil }
+
+// Leaves says of itself, and not of a generated type, that it skips.
+type Leaves struct{}
+
+func (Leaves) HandleMade() error { return nil }
+
+func (Leaves) skipsMade() {}
+
+type Left struct{ Leaves }
+
+func (Left) HandleMade() error { return nil }

@@ -18,6 +18,7 @@ type Service struct {
 	DB    *bun.DB
 	Reads struct{ DB bun.IDB }
 	tx    bun.Tx
+	unit  struct{ bun.IDB } // which may be anything
 }
 
 func find(ctx context.Context, db bun.IDB) error             { return nil }
@@ -51,6 +52,9 @@ func (s *Service) Place(ctx context.Context, db bun.IDB) error {
 		func() {
 			_, _ = db.ExecContext(ctx, "x") // want `db is not in the transaction`
 		}()
+		_ = func(ctx context.Context, tx bun.Tx) error {
+			return find(ctx, db) // want `db is not in the transaction`
+		}(ctx, tx)
 		defer func() {
 			_, _ = db.ExecContext(ctx, "x") // want `db is not in the transaction`
 		}()
@@ -72,6 +76,7 @@ func (s *Service) Fine(ctx context.Context, db bun.IDB) error {
 		_ = told.Conn(tx).Scan(ctx)
 		_ = s.DB.Dialect()
 		_ = find(ctx, tx)
+		_ = find(ctx, s.unit)
 		_ = audit(ctx, tx, db)
 		_ = connect(s.DB)
 		_ = s.database().NewSelect().Scan(ctx)
@@ -172,5 +177,13 @@ func generic[T any](ctx context.Context, db *bun.DB, topic topics.Topic[T], v T)
 	return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
 		_ = db.NewSelect().Scan(ctx) // want `db is not in the transaction`
 		return outbox.Enqueue(ctx, tx, topic, v)
+	})
+}
+
+func tested(tx bun.Tx) { _ = global.NewSelect().Scan(context.Background()) }
+
+func sameConnection(ctx context.Context, conn bun.Conn) error {
+	return conn.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		return conn.NewSelect().Scan(ctx)
 	})
 }

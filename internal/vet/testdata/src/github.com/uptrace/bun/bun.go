@@ -36,6 +36,14 @@ func (db *DB) RunInTx(ctx context.Context, opts *sql.TxOptions, f func(ctx conte
 	return nil
 }
 
+type Conn struct{}
+
+func (c Conn) NewSelect() *SelectQuery { return nil }
+
+func (c Conn) RunInTx(ctx context.Context, opts *sql.TxOptions, f func(ctx context.Context, tx Tx) error) error {
+	return nil
+}
+
 type Tx struct{ *sql.Tx }
 
 func (tx Tx) Dialect() string         { return "" }

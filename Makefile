@@ -22,8 +22,9 @@ help: ## list the targets
 test: ## run all tests with the race detector, in random order
 	$(call in_modules,go test ./... -race -shuffle=on -timeout=30m -gcflags=modernc.org/...=-d=checkptr=0)
 
-lint: ## go vet, staticcheck and gofumpt
+lint: ## go vet, outboxvet, staticcheck and gofumpt
 	$(call in_modules,go vet ./...)
+	go tool outboxvet -outboxeffect -outboxhandler ./...
 	$(call in_modules,go run $(STATICCHECK) ./...)
 	go vet $(HIDDEN)
 	go run $(STATICCHECK) $(HIDDEN)

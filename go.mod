@@ -51,4 +51,7 @@ require (
 	modernc.org/sqlite v1.46.1 // indirect
 )
 
-tool github.com/typedoutbox/typedoutbox/cmd/outboxgen
+tool (
+	github.com/typedoutbox/typedoutbox/cmd/outboxgen
+	github.com/typedoutbox/typedoutbox/cmd/outboxvet
+)

@@ -36,7 +36,7 @@ func TestREADMETour(t *testing.T) {
 	require.NoError(t, err)
 	const path = "github.com/typedoutbox/typedoutbox"
 	text := strings.Replace(string(mod), "module "+path, "module example.com/shop", 1)
-	text = regexp.MustCompile(`(?m)^tool .*$`).ReplaceAllString(text, "")
+	text = regexp.MustCompile(`(?m)^tool (\((?s:.*?)^\)|.*$)`).ReplaceAllString(text, "")
 	text += "\nrequire " + path + " v0.0.0\nreplace " + path + " => " + root + "\ntool " + path + "/cmd/outboxgen\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte(text), 0o644))
 	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))

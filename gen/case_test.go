@@ -3,8 +3,10 @@ package gen_test
 import (
 	"flag"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +30,12 @@ var update = flag.Bool("update", false, "rewrite what the cases in testdata want
 // Its files are the module, but for those below want/: want/stdout and
 // want/stderr, empty by default, and each file that the run changes. A file that
 // is not mentioned there must come out unchanged, and no file may be added.
+//
+// A new lock counts in the cases that are about locks, whose names begin with
+// lock-, and where none may be written.
+//
+// What the module was before is below 1/, 2/ and so on. It is generated from in
+// turn, and each time what it says next takes the place of what it said.
 type testCase struct {
 	name    string
 	archive *txtar.Archive
@@ -39,6 +47,8 @@ type testCase struct {
 }
 
 const wanted = "want/"
+
+var earlier = regexp.MustCompile(`^[1-9]/`)
 
 func cases(t *testing.T) []testCase {
 	t.Helper()
@@ -80,7 +90,7 @@ func cases(t *testing.T) []testCase {
 func (tc testCase) inputs() map[string]string {
 	files := map[string]string{"go.mod": "module example.com/" + tc.name + "\n\ngo 1.26.0\n"}
 	for _, f := range tc.archive.Files {
-		if strings.HasPrefix(f.Name, wanted) {
+		if strings.HasPrefix(f.Name, wanted) || earlier.MatchString(f.Name) {
 			continue
 		}
 		files[f.Name] = string(f.Data)
@@ -91,9 +101,45 @@ func (tc testCase) inputs() map[string]string {
 	return files
 }
 
-// outcome returns the files after the run, and its output.
-func (tc testCase) outcome() (files map[string]string, stdout, stderr string) {
-	files = tc.inputs()
+// states returns the files of the module as it was before, in turn.
+func (tc testCase) states() []map[string]string {
+	var list []map[string]string
+	for n := 1; ; n++ {
+		files := map[string]string{}
+		for _, f := range tc.archive.Files {
+			if name, ok := strings.CutPrefix(f.Name, strconv.Itoa(n)+"/"); ok {
+				files[name] = string(f.Data)
+			}
+		}
+		if len(files) == 0 {
+			return list
+		}
+		list = append(list, files)
+	}
+}
+
+// prepare writes the module into dir, having generated from what it was before,
+// and returns its files.
+func (tc testCase) prepare(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	inputs := tc.inputs()
+	writeTree(t, dir, map[string]string{"go.mod": inputs["go.mod"]})
+	for _, files := range tc.states() {
+		writeTree(t, dir, files)
+		_, stderr, code := outboxgen(t, dir, "./...")
+		require.Zero(t, code, stderr)
+		for name := range files {
+			require.NoError(t, os.Remove(filepath.Join(dir, filepath.FromSlash(name))))
+		}
+	}
+	writeTree(t, dir, inputs)
+	return readTree(t, dir)
+}
+
+// outcome returns the files after the run, and its output; inputs are those
+// before it, which it changes.
+func (tc testCase) outcome(inputs map[string]string) (files map[string]string, stdout, stderr string) {
+	files = inputs
 	for _, name := range tc.gone {
 		delete(files, name)
 	}
@@ -118,28 +164,35 @@ func TestCases(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			dir := tempDir(t)
-			writeTree(t, dir, tc.inputs())
+			inputs := tc.prepare(t, dir)
 			args := strings.Split(strings.ReplaceAll(strings.Join(tc.args, " "), "$WORK", dir), " ")
 			stdout, stderr, code := outboxgen(t, dir, args...)
 			stderr = strings.ReplaceAll(stderr, dir, "$WORK")
+			got := readTree(t, dir)
+			if tc.exit == 0 && !strings.HasPrefix(tc.name, "lock-") {
+				maps.DeleteFunc(got, func(name, _ string) bool { return filepath.Base(name) == "outbox.lock.json" && inputs[name] == "" })
+			}
 			if *update {
-				tc.rewrite(t, readTree(t, dir), stdout, stderr)
+				tc.rewrite(t, inputs, got, stdout, stderr)
 				return
 			}
-			files, wantStdout, wantStderr := tc.outcome()
+			files, wantStdout, wantStderr := tc.outcome(inputs)
 			require.Equal(t, wantStderr, stderr)
 			require.Equal(t, wantStdout, stdout)
 			require.Equal(t, tc.exit, code)
-			require.Equal(t, files, readTree(t, dir))
+			require.Equal(t, files, got)
+			if tc.exit == 0 && len(tc.states()) > 0 {
+				stdout, stderr, code = outboxgen(t, dir, "-diff", "./...")
+				require.Zero(t, code, "CI finds nothing to do: %s%s", stdout, stderr)
+			}
 		})
 	}
 }
 
 // rewrite records what a run did as what the case wants. Settings are left to
 // the author.
-func (tc testCase) rewrite(t *testing.T, got map[string]string, stdout, stderr string) {
+func (tc testCase) rewrite(t *testing.T, inputs, got map[string]string, stdout, stderr string) {
 	t.Helper()
-	inputs := tc.inputs()
 	tc.archive.Files = slices.DeleteFunc(tc.archive.Files, func(f txtar.File) bool { return strings.HasPrefix(f.Name, wanted) })
 	add := func(name, text string) {
 		tc.archive.Files = append(tc.archive.Files, txtar.File{Name: wanted + name, Data: []byte(text)})

@@ -25,12 +25,13 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("outboxgen", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: outboxgen [-diff] [-tags list] [-v] [packages]")
+		fmt.Fprintln(stderr, "usage: outboxgen [-diff] [-schema dir] [-tags list] [-v] [packages]")
 		flags.PrintDefaults()
 	}
 	showDiff := flags.Bool("diff", false, "print what would change as a unified diff, write nothing, and exit with 1 if there is a change")
+	schema := flags.String("schema", "", "write JSON Schemas and an AsyncAPI document of all packages into the directory `dir`")
 	tags := flags.String("tags", "", "comma-separated `list` of build tags")
-	verbose := flags.Bool("v", false, "list the files on standard error")
+	verbose := flags.Bool("v", false, "list the files, and notes on payloads, on standard error")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK
@@ -43,7 +44,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			return exitUsage
 		}
 	}
-	files, err := Generate(context.Background(), Config{Patterns: flags.Args(), Tags: *tags})
+	files, err := Generate(context.Background(), Config{Patterns: flags.Args(), Tags: *tags, Schema: *schema})
 	if err != nil {
 		fmt.Fprintln(stderr, strings.TrimSpace(err.Error()))
 		return exitError
@@ -61,7 +62,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// list prints what becomes of each file.
+// list prints what becomes of each file, and its notes.
 func list(w io.Writer, files []File) {
 	for _, f := range files {
 		state := "unchanged"
@@ -74,6 +75,9 @@ func list(w io.Writer, files []File) {
 			state = "changed"
 		}
 		fmt.Fprintf(w, "%s %s\n", state, shown(f.Path))
+		for _, note := range f.Notes {
+			fmt.Fprintln(w, note)
+		}
 	}
 }
 

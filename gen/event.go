@@ -16,7 +16,7 @@ func (u *unit) checkEvent(e *event) {
 		e.broken = true
 		return
 	}
-	u.checkPayload(e.obj.Type(), e.spec.Name.Pos())
+	e.lossy = u.checkPayload(e.obj.Type(), e.spec.Name.Pos())
 	if e.broken {
 		return
 	}

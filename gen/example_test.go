@@ -36,6 +36,7 @@ func ExampleGenerate() {
 	}
 	fmt.Println(gen.Write(files))
 	// Output:
+	// outbox.lock.json true 0
 	// outbox_gen.go true 1
 	// <nil>
 }

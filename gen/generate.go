@@ -9,6 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/tools/go/packages"
 )
 
 // Config says what to generate from. The zero value means the package in the
@@ -23,9 +28,13 @@ type Config struct {
 
 	// Tags is a comma-separated list of build tags. Default none.
 	Tags string
+
+	// Schema is the directory for the schemas of all events together, relative
+	// to Dir. Default none.
+	Schema string
 }
 
-// File is the output of one package.
+// File is an output: the generated code of a package, its lock, or a schema.
 type File struct {
 	// Path is absolute.
 	Path string
@@ -34,8 +43,14 @@ type File struct {
 	Old []byte
 
 	// New is the content that belongs there, nil if the file is to be
-	// deleted because the package has no events left.
+	// deleted because its events are gone.
 	New []byte
+
+	// Notes are the changes of payloads that the lock lets through and that a
+	// reader of its diff may want to think about, each in the form of a problem.
+	Notes []string
+
+	schema bool // whose directory need not exist
 }
 
 // Changed reports whether the file on disk differs from what belongs there.
@@ -44,9 +59,9 @@ func (f File) Changed() bool {
 }
 
 // Generate loads the packages and returns their outputs, sorted by the path
-// of the package. It writes nothing. Its error holds every problem of all
-// packages, one a line, sorted, each in the form path:line:col: what is wrong;
-// what to do.
+// of the package, the lock before the code, and schemas behind them. It writes
+// nothing. Its error holds every problem of all packages, one a line, sorted,
+// each in the form path:line:col: what is wrong; what to do.
 func Generate(ctx context.Context, cfg Config) ([]File, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -56,32 +71,71 @@ func Generate(ctx context.Context, cfg Config) ([]File, error) {
 	if len(cfg.Patterns) == 0 {
 		cfg.Patterns = []string{"."}
 	}
-	r := &report{dir: dir, fset: token.NewFileSet()}
+	r := newReport(dir, token.NewFileSet())
 	pkgs, err := load(ctx, cfg, r.fset)
 	if err != nil {
 		return nil, err
 	}
 	r.unmatched(cfg.Patterns, pkgs)
+	schemas := cfg.Schema
+	if schemas != "" && !filepath.IsAbs(schemas) {
+		schemas = filepath.Join(dir, schemas)
+	}
+	return r.generate(pkgs, schemas)
+}
+
+// generate returns the outputs of packages that are loaded, their schemas too if
+// a directory for them is named.
+func (r *report) generate(pkgs []*packages.Package, schemas string) ([]File, error) {
 	units := make([]*unit, len(pkgs))
 	for i, pkg := range pkgs {
-		units[i] = newUnit(r, pkg)
-		units[i].read()
-		units[i].check()
+		units[i] = newUnit(r.another(), pkg)
 	}
+	each(units, func(u *unit) {
+		u.read()
+		u.check()
+		u.lock = openLock(u)
+	})
 	r.checkUnique(units)
-	if err := r.err(); err != nil {
+	r.checkRetired(units)
+	each(units, func(u *unit) { u.lock.check() })
+	if err := r.err(units); err != nil {
 		return nil, err
 	}
+	each(units, func(u *unit) {
+		if f, ok := u.lock.file(); ok {
+			u.files = append(u.files, f)
+		}
+		if f, ok := u.file(); ok {
+			u.files = append(u.files, f)
+		}
+	})
 	var files []File
 	for _, u := range units {
-		if f, ok := u.file(); ok {
-			files = append(files, f)
-		}
+		files = append(files, u.files...)
 	}
-	if err := r.err(); err != nil {
+	if schemas != "" {
+		files = append(files, r.publish(schemas, units)...)
+	}
+	if err := r.err(units); err != nil {
 		return nil, err
 	}
 	return files, nil
+}
+
+// each does something to every unit, to several at a time: what they share is
+// only read, or safe.
+func each(units []*unit, do func(*unit)) {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(runtime.GOMAXPROCS(0), len(units)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(units)); i = next.Add(1) - 1 {
+				do(units[i])
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // file returns the output of the unit, ok being false if there is none and
@@ -91,12 +145,7 @@ func (u *unit) file() (f File, ok bool) {
 		return File{}, false
 	}
 	f.Path = u.output()
-	old, err := os.ReadFile(f.Path)
-	switch {
-	case err == nil:
-		f.Old = old
-	case !errors.Is(err, fs.ErrNotExist):
-		u.report.addAt(f.Path, "%v; make it readable", err)
+	if f.Old, ok = u.report.read(f.Path); !ok {
 		return File{}, false
 	}
 	if len(u.events) == 0 {
@@ -104,4 +153,15 @@ func (u *unit) file() (f File, ok bool) {
 	}
 	f.New = u.render()
 	return f, true
+}
+
+// read returns the content of a file on disk, nil if there is none. It reports
+// one that cannot be read.
+func (r *report) read(path string) (content []byte, ok bool) {
+	content, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.addAt(path, "%v; make it readable", err)
+		return nil, false
+	}
+	return content, true
 }

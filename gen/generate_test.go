@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,14 +23,33 @@ func module(n int) map[string]string {
 	for i := range n {
 		files[fmt.Sprintf("p%d/a.go", i)] = fmt.Sprintf(`package p
 
-//outbox:event p%[1]d.zeta key=N alias=p%[1]d.y,p%[1]d.x
-type Zeta struct{ N int }
+//outbox:event p%[1]d.zeta key=N alias=p%[1]d.y,p%[1]d.x reserved=z,y
+type Zeta struct {
+	N     int
+	Lines []Line
+	Sizes map[string]*Line
+}
+
+type Line struct {
+	Zeta  *Zeta
+	Count Count
+}
+
+type Count int
+
+const (
+	Two Count = 2
+	One Count = 1
+)
 
 //outbox:event p%[1]d.mu version=2
 type Mu struct{}
 
 //outbox:upcast Mu from=1
 func up(map[string]string) (m Mu, err error) { return m, err }
+
+//outbox:retired p%[1]d.old for good
+//outbox:retired p%[1]d.gone too
 `, i)
 		files[fmt.Sprintf("p%d/b.go", i)] = fmt.Sprintf(`package p
 
@@ -43,26 +63,45 @@ type Alpha struct{ ID string }
 	return files
 }
 
+// TestGenerateTwentyTimes has nothing to compare with at first, and then what
+// was written for other source.
 func TestGenerateTwentyTimes(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
-	writeTree(t, dir, module(3))
-	var first []gen.File
-	for range 20 {
-		files, err := gen.Generate(context.Background(), gen.Config{Dir: dir, Patterns: []string{"./p2", "./p0", "./p1"}})
-		require.NoError(t, err)
-		if first == nil {
-			first = files
+	tree := module(3)
+	writeTree(t, dir, tree)
+	generate := func() (first []gen.File) {
+		for i := range 20 {
+			patterns := []string{"./p2", "./p0", "./p1"}
+			if i%2 > 0 {
+				slices.Reverse(patterns)
+			}
+			files, err := gen.Generate(context.Background(), gen.Config{Dir: dir, Patterns: patterns})
+			require.NoError(t, err)
+			if first == nil {
+				first = files
+			}
+			require.Equal(t, first, files)
 		}
-		require.Equal(t, first, files)
+		require.Len(t, first, 6)
+		for i, f := range first {
+			name := []string{"outbox.lock.json", "outbox_gen.go"}[i%2]
+			require.Equal(t, filepath.Join(dir, fmt.Sprintf("p%d", i/2), name), f.Path)
+			require.True(t, f.Changed())
+		}
+		return first
 	}
-	require.Len(t, first, 3)
-	for i, f := range first {
-		require.Equal(t, filepath.Join(dir, fmt.Sprintf("p%d", i), "outbox_gen.go"), f.Path)
-		require.Nil(t, f.Old)
-		require.True(t, f.Changed())
+	first := generate()
+	require.Len(t, readTree(t, dir), len(tree), "nothing is written")
+
+	require.NoError(t, gen.Write(first))
+	for name, text := range tree {
+		tree[name] = strings.NewReplacer("N     int", "N     int `json:\",omitempty\"`", "Two Count", "Three Count = 3\n\tTwo Count",
+			"reserved=z,y", "reserved=x", "key=N", "key=n:N",
+			"type Zeta struct", "//outbox:allow J52 it does no harm\ntype Zeta struct").Replace(text)
 	}
-	require.Len(t, readTree(t, dir), len(module(3)), "nothing is written")
+	writeTree(t, dir, tree)
+	generate()
 }
 
 // TestGenerateTwice writes, and then finds nothing to do.
@@ -73,7 +112,7 @@ func TestGenerateTwice(t *testing.T) {
 	for run, changed := range []bool{true, false} {
 		files, err := gen.Generate(context.Background(), gen.Config{Dir: dir, Patterns: []string{"./..."}})
 		require.NoError(t, err)
-		require.Len(t, files, 2)
+		require.Len(t, files, 4)
 		for _, f := range files {
 			require.Equal(t, changed, f.Changed(), "run %d", run)
 		}
@@ -126,7 +165,7 @@ func TestLoadOnce(t *testing.T) { // not parallel: it sets PATH
 		require.NoError(t, os.WriteFile(log, nil, 0o644))
 		files, err := gen.Generate(context.Background(), gen.Config{Dir: dir, Patterns: []string{"./..."}})
 		require.NoError(t, err)
-		require.Len(t, files, packages)
+		require.Len(t, files, 2*packages)
 		text, err := os.ReadFile(log)
 		require.NoError(t, err)
 		return strings.Count(string(text), " -json=")

@@ -26,8 +26,8 @@ func TestGoldens(t *testing.T) {
 	tree := appModule(t, "example.com")
 	commands := map[string]string{}
 	for _, tc := range cases(t) {
-		files, _, _ := tc.outcome()
-		if tc.exit != 0 || tc.broken || !hasOutput(files) {
+		files, _, _ := tc.outcome(tc.inputs())
+		if tc.exit != 0 || tc.broken || len(tc.states()) > 0 || !hasOutput(files) {
 			continue
 		}
 		require.Equal(t, "module example.com/"+tc.name, firstLine(files["go.mod"]), tc.name)

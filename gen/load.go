@@ -114,7 +114,7 @@ func (r *report) loadProblems(pkg *packages.Package) {
 		path := parsePosition(e.Pos).Filename
 		switch {
 		case e.Kind == packages.ListError && len(pkg.GoFiles) == 0:
-			r.addAt(pkg.PkgPath, "%s; name packages that exist", strings.ReplaceAll(e.Msg, "\n\t", " "))
+			r.addAt(pkg.PkgPath, "%s; name packages that exist", e.Msg)
 		case e.Kind == packages.ParseError && holdsDirective(path):
 			r.addAt(e.Pos, "%s; correct the syntax, then generate", e.Msg)
 		}

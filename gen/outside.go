@@ -61,7 +61,7 @@ func (u *unit) outside(f *ast.File, why string) {
 		for _, c := range group.List {
 			d, bad := directive.Parse(c)
 			u.report.add(bad)
-			if d != nil && d.Allow == nil {
+			if d != nil && (d.Allow == nil || ofLock(d.Allow.Rule.Text)) {
 				u.report.addf(d.Pos, "//outbox:%s stands in %s; move it to a file that is in every build", d.Verb, why)
 			}
 		}

@@ -11,10 +11,11 @@ import (
 // checkPayload reports what is lost of a payload between Marshal and
 // Unmarshal: of an event, or of what an upcast takes, which are rows that an
 // event of an older version wrote. Where two of them reach the same field, the
-// first is named.
-func (u *unit) checkPayload(t types.Type, pos token.Pos) {
+// first is named. The result says whether something is lost.
+func (u *unit) checkPayload(t types.Type, pos token.Pos) (lossy bool) {
 	root, told := u.spell(t), maps.Clone(u.told)
 	for _, p := range payload.Check(u.pkg.Types, t) {
+		lossy = true
 		path := p.Path
 		if !p.Pos.IsValid() {
 			p.Pos = pos
@@ -26,11 +27,12 @@ func (u *unit) checkPayload(t types.Type, pos token.Pos) {
 		u.told[p] = true
 		switch {
 		case path == "": // the text names the type
-			u.report.addf(p.Pos, "%s", p.Text)
+			u.payloads.addf(p.Pos, "%s", p.Text)
 		case path[0] == '[':
-			u.report.addf(p.Pos, "%s%s: %s", root, path, p.Text)
+			u.payloads.addf(p.Pos, "%s%s: %s", root, path, p.Text)
 		default:
-			u.report.addf(p.Pos, "%s.%s: %s", root, path, p.Text)
+			u.payloads.addf(p.Pos, "%s.%s: %s", root, path, p.Text)
 		}
 	}
+	return lossy
 }

@@ -7,10 +7,11 @@ import (
 
 // place says where in a file a comment stands.
 type place struct {
-	what string        // "the doc comment of a constant", for messages
-	spec *ast.TypeSpec // set in the doc comment of a type at package level
-	fn   *ast.FuncDecl // set in the doc comment of a function
-	loc  locus
+	what  string        // "the doc comment of a constant", for messages
+	spec  *ast.TypeSpec // set in the doc comment of a type at package level
+	field *ast.Field    // set on a field, in its doc comment or behind it
+	fn    *ast.FuncDecl // set in the doc comment of a function
+	loc   locus
 }
 
 // locus tells apart the places that allow different directives.
@@ -49,8 +50,9 @@ func findPlaces(fset *token.FileSet, f *ast.File) *places {
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if field, ok := n.(*ast.Field); ok {
-			ps.claim(field.Doc, place{loc: onField, what: "a field"})
-			ps.claim(field.Comment, place{loc: onField, what: "a field"})
+			at := place{loc: onField, field: field, what: "a field"}
+			ps.claim(field.Doc, at)
+			ps.claim(field.Comment, at)
 		}
 		return true
 	})

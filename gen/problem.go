@@ -44,12 +44,25 @@ func (ps problems) Error() string {
 type report struct {
 	dir   string
 	fset  *token.FileSet
+	sink  func(pos token.Pos, text string) // if not nil, takes what has a position
 	found problems
+	names map[string]token.Pos // topic names and aliases of the load
 }
 
+func newReport(dir string, fset *token.FileSet) *report {
+	return &report{dir: dir, fset: fset, names: map[string]token.Pos{}}
+}
+
+// another is a report for a part of the work.
+func (r *report) another() *report { return &report{dir: r.dir, fset: r.fset, names: r.names} }
+
 func (r *report) addf(pos token.Pos, format string, args ...any) {
-	p := r.fset.Position(pos)
-	r.found = append(r.found, problem{r.rel(p.Filename), p.Line, p.Column, fmt.Sprintf(format, args...)})
+	text := fmt.Sprintf(format, args...)
+	if r.sink != nil {
+		r.sink(pos, text)
+		return
+	}
+	r.put(r.fset.Position(pos), text)
 }
 
 func (r *report) add(list []directive.Problem) {
@@ -61,8 +74,15 @@ func (r *report) add(list []directive.Problem) {
 // addAt takes a position in the form of the go command, which is relative to
 // the directory if it is not absolute, and may lack line and column.
 func (r *report) addAt(pos, format string, args ...any) {
-	p := parsePosition(pos)
-	r.found = append(r.found, problem{r.rel(p.Filename), p.Line, p.Column, fmt.Sprintf(format, args...)})
+	r.put(parsePosition(pos), fmt.Sprintf(format, args...))
+}
+
+// oneLine joins the lines of what the go command, the parser or the type
+// checker said.
+var oneLine = strings.NewReplacer("\n\t", " ", "\n", " ")
+
+func (r *report) put(p token.Position, text string) {
+	r.found = append(r.found, problem{r.rel(p.Filename), p.Line, p.Column, oneLine.Replace(text)})
 }
 
 // at prints a position within the text of a problem.
@@ -84,8 +104,12 @@ func relative(dir, path string) string {
 	return filepath.ToSlash(path)
 }
 
-// err returns the sorted problems, each once, or nil.
-func (r *report) err() error {
+// err returns the sorted problems, those of units among them, each once, or
+// nil.
+func (r *report) err(units []*unit) error {
+	for _, u := range units {
+		r.found = append(r.found, u.report.found...)
+	}
 	if len(r.found) == 0 {
 		return nil
 	}

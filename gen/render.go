@@ -41,6 +41,10 @@ func importSpec(name, path string) string {
 	return name + " " + strconv.Quote(path)
 }
 
+// predeclared are the names that generated code means as Go does. Those within
+// the types of guards are the speller's.
+var predeclared = []string{"error", "int", "int64", "nil", "string", "uint64"}
+
 // checkHidden reports declarations of the package that hide a predeclared name
 // which the generated code needs.
 func (u *unit) checkHidden(src []byte) {
@@ -51,7 +55,7 @@ func (u *unit) checkHidden(src []byte) {
 	reported := map[string]bool{}
 	ast.Inspect(f, func(n ast.Node) bool {
 		id, ok := n.(*ast.Ident)
-		if ok && u.taken[id.Name].IsValid() && types.Universe.Lookup(id.Name) != nil && !reported[id.Name] {
+		if ok && u.taken[id.Name].IsValid() && slices.Contains(predeclared, id.Name) && !reported[id.Name] {
 			reported[id.Name] = true
 			u.report.addf(u.taken[id.Name], "%s hides the predeclared %s, which generated code needs; rename it", id.Name, id.Name)
 		}

@@ -41,12 +41,18 @@ func (u *unit) take(d *directive.Directive, at place, broken bool) {
 	case d.Upcast != nil:
 		u.misplaced(d, at, "the doc comment of the function")
 	case d.Package != nil || d.Retired != nil:
-		if at.loc != detached && at.loc != onPackage {
+		switch {
+		case at.loc != detached && at.loc != onPackage:
 			u.misplaced(d, at, "a line of its own between declarations, or above the package clause")
-		} else if d.Package != nil && !broken {
+		case broken:
+		case d.Retired != nil:
+			u.addRetired(d)
+		default:
 			u.onePackage(d.Pos)
 			u.handlersOff = u.handlersOff || d.Package.Handlers.Text == "off"
 		}
+	case d.Allow != nil && ofLock(d.Allow.Rule.Text) && !broken:
+		u.addAllow(d, at)
 	}
 }
 

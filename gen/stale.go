@@ -23,10 +23,10 @@ type guard struct {
 func (u *unit) guards(w *writer) []guard {
 	var out []guard
 	seen := map[string]bool{}
-	var visit func(t types.Type)
-	visit = func(t types.Type) {
+	var visit func(t types.Type, within []*types.Named)
+	visit = func(t types.Type, within []*types.Named) {
 		named, ok := types.Unalias(t).(*types.Named)
-		if !ok || seen[named.String()] {
+		if !ok || seen[named.String()] || grows(named, within) {
 			return
 		}
 		seen[named.String()] = true
@@ -40,11 +40,11 @@ func (u *unit) guards(w *writer) []guard {
 			}
 		}
 		for _, part := range ownParts(u, named.Underlying()) {
-			visit(part)
+			visit(part, append(within, named))
 		}
 	}
 	for _, e := range u.events {
-		visit(e.obj.Type())
+		visit(e.obj.Type(), nil)
 	}
 	slices.SortFunc(out, func(a, b guard) int { return cmp.Compare(a.subject, b.subject) })
 	used := map[string]bool{}
@@ -62,6 +62,20 @@ func (u *unit) guards(w *writer) []guard {
 		used[out[i].name] = true
 	}
 	return out
+}
+
+// grows reports whether instances of a generic type hold larger ones of it, and
+// so without end. The compiler refuses that, but only where nothing else is
+// wrong.
+func grows(t *types.Named, within []*types.Named) bool {
+	const most = 3
+	size, grown := len(t.String()), 0
+	for _, outer := range within {
+		if outer.Origin() == t.Origin() && len(outer.String()) < size {
+			grown++
+		}
+	}
+	return grown >= most
 }
 
 // identifierRune turns what is in a type but not in an identifier into "_".

@@ -1,21 +1,18 @@
 package gen
 
 import (
-	"go/token"
-
 	"github.com/typedoutbox/typedoutbox/internal/directive"
 )
 
 // checkUnique reports topic names and aliases that two events of the load
 // claim: a stored name must lead to one type. The first in the order of
-// packages and files keeps it.
+// packages and files keeps it, and its position is noted.
 func (r *report) checkUnique(units []*unit) {
-	first := map[string]token.Pos{}
 	claim := func(w directive.Word) {
-		switch pos, ok := first[w.Text]; {
+		switch pos, ok := r.names[w.Text]; {
 		case w.Text == "":
 		case !ok:
-			first[w.Text] = w.Pos
+			r.names[w.Text] = w.Pos
 		default:
 			r.addf(w.Pos, "topic name %q is taken at %s; rename one of the two topics, or remove the alias", w.Text, r.at(pos))
 		}

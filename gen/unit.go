@@ -4,22 +4,28 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"golang.org/x/tools/go/packages"
 
 	"github.com/typedoutbox/typedoutbox/internal/directive"
+	"github.com/typedoutbox/typedoutbox/internal/lock"
 	"github.com/typedoutbox/typedoutbox/internal/payload"
 )
 
 // unit is one package under generation.
 type unit struct {
 	report      *report
+	payloads    *report // takes what checkPayload finds
 	pkg         *packages.Package
 	events      []*event
 	upcasts     []*upcast
+	allows      []*allow
+	retired     []*directive.Directive
+	unclear     bool // what the directives say
+	lock        *history
+	files       []File
 	settings    token.Pos                // of //outbox:package
 	handlersOff bool                     // what it says
 	taken       map[string]token.Pos     // names at package level
@@ -34,18 +40,21 @@ type event struct {
 	spec   *ast.TypeSpec
 	obj    types.Object // nil if the type checker did not see it
 	broken bool         // a problem is reported already
+	lossy  bool         // its payload loses something as JSON
 	ident  string       // of the generated variable
 	key    *keyFunc     // nil if there is none
 	order  *keyFunc
 	steps  map[int]*upcast
+	past   *lock.Event // what the lock has of it, nil if it is new
 }
 
 func newUnit(r *report, pkg *packages.Package) *unit {
-	return &unit{report: r, pkg: pkg, taken: map[string]token.Pos{}, imported: map[string]token.Pos{}, told: map[payload.Problem]bool{}}
+	return &unit{report: r, payloads: r, pkg: pkg, taken: map[string]token.Pos{}, imported: map[string]token.Pos{}, told: map[payload.Problem]bool{}}
 }
 
 // read finds the directives in all files of the package's directory.
 func (u *unit) read() {
+	before := len(u.report.found)
 	u.report.loadProblems(u.pkg)
 	for _, f := range u.pkg.Syntax {
 		path := u.report.fset.PositionFor(f.Package, false).Filename
@@ -67,6 +76,7 @@ func (u *unit) read() {
 		}
 	}
 	u.readSiblings()
+	u.unclear = len(u.report.found) > before
 }
 
 // compiled reports whether path is a source file of the package and not the
@@ -91,8 +101,8 @@ func (u *unit) check() {
 
 // foreign reports an output that is not ours to overwrite.
 func (u *unit) foreign() bool {
-	content, err := os.ReadFile(u.output())
-	if err != nil || replaceable(content) {
+	content, ok := u.report.read(u.output())
+	if !ok || replaceable(content) {
 		return false
 	}
 	u.report.addAt(u.output()+":1:1", "this file was not written by outboxgen, which would replace it; rename it, or delete it")

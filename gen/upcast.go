@@ -15,6 +15,7 @@ type upcast struct {
 	*directive.Directive
 	fn       *ast.FuncDecl
 	broken   bool
+	lossy    bool       // what it takes loses something as JSON
 	from, to types.Type // nil if the signature is of no use
 }
 
@@ -70,7 +71,7 @@ func (u *unit) checkSignature(s *upcast) {
 		return
 	}
 	s.from, s.to = from, to
-	u.checkPayload(from, pos)
+	s.lossy = u.checkPayload(from, pos)
 }
 
 func isInvalid(t types.Type) bool {

@@ -32,7 +32,7 @@ func Write(files []File) (err error) {
 	for _, f := range files {
 		if f.New == nil {
 			if err := os.Remove(f.Path); err != nil {
-				return fmt.Errorf("delete %s, whose package has no events: %w; delete it by hand", f.Path, err)
+				return fmt.Errorf("delete %s, whose events are gone: %w; delete it by hand", f.Path, err)
 			}
 			continue
 		}
@@ -55,7 +55,12 @@ func stage(f File) (path string, err error) {
 	if info, err := os.Stat(f.Path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	temp, err := os.CreateTemp(filepath.Dir(f.Path), "."+outputName+".*")
+	if f.schema {
+		if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
+			return "", err
+		}
+	}
+	temp, err := os.CreateTemp(filepath.Dir(f.Path), "."+filepath.Base(f.Path)+".*")
 	if err != nil {
 		return "", err
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,13 +15,13 @@ import (
 	"github.com/typedoutbox/typedoutbox/outbox"
 )
 
-// readTimeout bounds each query. It is a deadline because pgdriver heeds no
-// other end of a context.
-const readTimeout = 10 * time.Second
+// statementTimeout bounds each statement. It is a deadline because pgdriver heeds
+// no other end of a context.
+const statementTimeout = 10 * time.Second
 
-// readMessages returns the messages with these stored topics, by created_at and
-// id.
-func readMessages(t testing.TB, q bun.IDB, names []string) ([]outbox.Message, error) {
+// readMessages returns the messages for which a condition holds, by created_at
+// and id.
+func readMessages(t testing.TB, q bun.IDB, where string, args ...any) ([]outbox.Message, error) {
 	columns := "id, topic, key, order_key, version, payload, headers, status, attempts, last_error," +
 		" available_at, claimed_at, claimed_by, created_at, updated_at, sent_at, unavailable_since"
 	if q.Dialect().Name() == dialect.PG {
@@ -37,7 +36,7 @@ func readMessages(t testing.TB, q bun.IDB, names []string) ([]outbox.Message, er
 		m, err := scanMessage(rows)
 		messages = append(messages, m)
 		return err
-	}, "SELECT "+columns+" FROM outbox_messages WHERE topic IN (?) ORDER BY created_at, id", bun.List(names))
+	}, "SELECT "+columns+" FROM outbox_messages WHERE "+where+" ORDER BY created_at, id", args...)
 	return messages, err
 }
 
@@ -88,31 +87,9 @@ func (i *instant) Scan(src any) (err error) {
 	return err
 }
 
-// elsewhere says which topics the table holds, for a test that found nothing of
-// its own.
-func elsewhere(t testing.TB, q bun.IDB) (string, error) {
-	var topics []string
-	err := query(t, q, func(rows *sql.Rows) error {
-		var name string
-		var n int
-		err := rows.Scan(&name, &n)
-		topics = append(topics, fmt.Sprintf("%q (%d)", name, n))
-		return err
-	}, "SELECT topic, count(*) FROM outbox_messages GROUP BY topic ORDER BY topic")
-	text := "the table is empty"
-	if len(topics) > 0 {
-		text = "messages of other topics: " + strings.Join(topics, ", ")
-	}
-	if _, ok := q.(*bun.DB); ok {
-		text += "\na *bun.DB sees committed messages only; within a transaction, pass its bun.Tx"
-	}
-	return text, err
-}
-
 // query calls scan for each row of a query.
 func query(t testing.TB, q bun.IDB, scan func(*sql.Rows) error, text string, args ...any) error {
-	// Not t.Context itself, which has ended when cleanups run.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), readTimeout)
+	ctx, cancel := statementContext(t)
 	defer cancel()
 	rows, err := q.QueryContext(ctx, text, args...)
 	if err != nil {
@@ -125,4 +102,21 @@ func query(t testing.TB, q bun.IDB, scan func(*sql.Rows) error, text string, arg
 		}
 	}
 	return errors.Join(rows.Err(), rows.Close())
+}
+
+// exec runs a statement that changes rows and returns how many.
+func exec(t testing.TB, q bun.IDB, text string, args ...any) (int, error) {
+	ctx, cancel := statementContext(t)
+	defer cancel()
+	res, err := q.ExecContext(ctx, text, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := res.RowsAffected()
+	return int(n), err
+}
+
+// statementContext is not t.Context itself, which has ended when cleanups run.
+func statementContext(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(t.Context()), statementTimeout)
 }

@@ -157,8 +157,7 @@ func TestUndecodable(t *testing.T) {
 					} {
 						t.Run(name, func(t *testing.T) {
 							res := faketb.Run(t, assertion)
-							requireResult(t, res, []string{"1 of 2 messages of topic", "do not decode", id(2), tt.says})
-							require.Contains(t, res.Text, `{"order_id":"1","cents":0}`)
+							requireResult(t, res, []string{"1 of 2 messages of topic", "do not decode", `{"order_id":"1","cents":0}`, tt.says})
 						})
 					}
 				})
@@ -174,15 +173,14 @@ func TestReportsStayReadable(t *testing.T) {
 			enqueue(t, tx, created, orderCreated{Lines: []string{big}})
 			res := faketb.Run(t, func(t testing.TB) { testutil.RequireNotEnqueued(t, tx, created) })
 			requireResult(t, res, []string{`"lines":["xxx`, "... (5158 bytes)"})
-			require.NotContains(t, res.Text, `x"]}`)
+			require.Less(t, len(res.Text), 1<<10)
 
 			for n := range 60 {
 				enqueue(t, tx, created, orderCreated{Cents: n + 1})
 			}
 			res = faketb.Run(t, func(t testing.TB) { testutil.RequireEnqueuedEqual(t, tx, created, orderCreated{OrderID: "1"}) })
-			requireResult(t, res, []string{"found 0", "... (5158 bytes)", `"cents":49`, "and 11 more"})
-			require.NotContains(t, res.Text, `"cents":50`)
-			require.Equal(t, 5, strings.Count(res.Text, "+++ Actual"))
+			requireResult(t, res, []string{"found 0", `"cents":9`, "and 51 more"})
+			require.NotContains(t, res.Text, `"cents":10`)
 		})
 	})
 }
@@ -196,8 +194,8 @@ func TestDifferenceOfLargePayloads(t *testing.T) {
 			res := faketb.Run(t, func(t testing.TB) {
 				testutil.RequireEnqueuedEqual(t, tx, created, orderCreated{Lines: []string{large + "b"}})
 			})
-			requireResult(t, res, []string{"found 0", "differs from want"})
-			require.Less(t, len(res.Text), 50<<10)
+			requireResult(t, res, []string{"found 0", "lines[0] is (from byte 102371) xxx", `xxa", want (from byte 102371) xxx`, `xxb"`})
+			require.Less(t, len(res.Text), 2<<10)
 		})
 	})
 }

@@ -1,10 +1,17 @@
 package testutil
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
 
 	"github.com/typedoutbox/typedoutbox/outbox"
 )
@@ -12,36 +19,131 @@ import (
 // A report shows at most this much, so that a test of a large payload or of
 // many messages can still be read.
 const (
-	maxRows         = 50
-	maxPayloadBytes = 4 << 10
-	maxDiffs        = 5
-	maxDiffBytes    = 16 << 10
+	maxRows         = 10
+	maxLines        = 8 // of one message
+	maxPayloadBytes = 500
+	maxFieldBytes   = 120
+	maxAligned      = 1000 // of a sequence
 )
 
 // report is the text of a failure: the headline, and what is enqueued instead.
-func (l *listing[T]) report(headline string) string {
+func (l *listing[T]) report(t testing.TB, headline string, args ...any) string {
 	var b strings.Builder
-	b.WriteString(headline)
-	if len(l.rows) == 0 {
-		b.WriteString("\n" + l.rest)
-		return b.String()
+	fmt.Fprintf(&b, headline, args...)
+	if len(l.rows) > 0 {
+		nearest := slices.Clone(l.rows)
+		slices.SortStableFunc(nearest, func(a, b row[T]) int {
+			if right := cmp.Compare(min(len(a.wrong), 1), min(len(b.wrong), 1)); right != 0 {
+				return right
+			}
+			return cmp.Compare(b.equal, a.equal)
+		})
+		b.WriteString("\nenqueued on this topic, nearest first:")
+		for i, r := range nearest {
+			if i == maxRows {
+				fmt.Fprintf(&b, "\n  and %d more", len(nearest)-maxRows)
+				break
+			}
+			b.WriteString("\n  " + describe(r.message))
+			writeLines(&b, "\n    ", r.wrong)
+		}
 	}
-	fmt.Fprintf(&b, "\nenqueued, oldest first:")
-	diffs := 0
-	for i, r := range l.rows {
-		if i == maxRows {
-			fmt.Fprintf(&b, "\n  and %d more", len(l.rows)-maxRows)
+	if len(l.matching()) == 0 {
+		b.WriteString(l.elsewhere(t))
+	}
+	return b.String()
+}
+
+func writeLines(b *strings.Builder, indent string, lines []string) {
+	for i, line := range lines {
+		if i == maxLines {
+			fmt.Fprintf(b, "%sand %d more", indent, len(lines)-maxLines)
+			return
+		}
+		b.WriteString(indent + cut(line, maxPayloadBytes))
+	}
+}
+
+// reportSequence is the text of a failure about all messages of the topic.
+func (l *listing[T]) reportSequence(t testing.TB, want []wanted[T], same func(i, j int) bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "want exactly these %d of %s, found %d", len(want), l.title, len(l.rows))
+	if missing, extra := unmatched(len(want), len(l.rows), same); len(missing) == 0 && len(extra) == 0 {
+		b.WriteString("; the same, but in another order")
+	} else if len(missing) == 0 {
+		fmt.Fprintf(&b, "; none is missing, %d too many", len(extra))
+	} else if len(extra) == 0 {
+		fmt.Fprintf(&b, "; %d missing", len(missing))
+	}
+	if len(want)+len(l.rows) > 0 {
+		b.WriteString("\n(- is wanted, + is enqueued instead)")
+	}
+	var replaced []wanted[T] // in this run of lines
+	for i, step := range align(min(len(want), maxAligned), min(len(l.rows), maxAligned), same) {
+		if i == 2*maxRows {
+			b.WriteString("\n  and more")
 			break
 		}
-		b.WriteString("\n  " + describe(r.message))
-		if r.mismatch != "" {
-			b.WriteString("\n    " + r.mismatch)
-		}
-		if r.diff != "" {
-			if diffs++; diffs <= maxDiffs {
-				b.WriteString("\n    " + strings.ReplaceAll(cut(r.diff, maxDiffBytes), "\n", "\n    "))
+		switch {
+		case step.found < 0:
+			fmt.Fprintf(&b, "\n  - %s", show(want[step.want].payload))
+			replaced = append(replaced, want[step.want])
+		case step.want < 0:
+			m := l.rows[step.found].message
+			fmt.Fprintf(&b, "\n  + %s", describe(m))
+			if len(replaced) > 0 {
+				_, lines := differences(replaced[0].payload, m.Payload)
+				writeLines(&b, "\n      ", lines)
+				replaced = replaced[1:]
 			}
+		default:
+			fmt.Fprintf(&b, "\n    %s", describe(l.rows[step.found].message))
+			replaced = nil
 		}
+	}
+	if len(l.rows) < len(want) {
+		b.WriteString(l.elsewhere(t))
+	}
+	return b.String()
+}
+
+// elsewhere says where messages might be that a test does not find: on another
+// topic, or in a transaction that q does not see into.
+func (l *listing[T]) elsewhere(t testing.TB) string {
+	var b strings.Builder
+	others, err := readMessages(t, l.q, "topic NOT IN (?)", bun.List(l.names()))
+	if err != nil {
+		return "\n" + fmt.Sprintf(readFailure, err)
+	}
+	if len(others) == 0 && len(l.rows) == 0 {
+		b.WriteString("\nthe table is empty")
+	}
+	count, alike := map[string]int{}, map[string]int{}
+	for _, m := range others {
+		count[m.Topic]++
+		if l.alike != nil && l.alike(m) {
+			alike[m.Topic]++
+		}
+	}
+	for i, topic := range slices.Sorted(maps.Keys(count)) {
+		switch {
+		case i == 0:
+			b.WriteString("\nmessages of other topics: ")
+		case i == maxRows:
+			fmt.Fprintf(&b, " and of %d more", len(count)-i)
+		default:
+			b.WriteString(", ")
+		}
+		if i == maxRows {
+			break
+		}
+		fmt.Fprintf(&b, "%q (%d)", topic, count[topic])
+	}
+	for _, topic := range slices.Sorted(maps.Keys(alike)) {
+		fmt.Fprintf(&b, "\none that matches is there, but on topic %q", topic)
+	}
+	if len(l.rows) == 0 {
+		b.WriteString(unseen(t, l.q, l.names()))
 	}
 	return b.String()
 }
@@ -60,14 +162,28 @@ func condition[T any](match []func(T) bool) string {
 // describe shows a message on one line.
 func describe(m outbox.Message) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", m.ID, m.Topic)
+	fmt.Fprintf(&b, "%s %s %s", m.Status, m.Topic, show(m.Payload))
 	if m.Key != "" {
 		fmt.Fprintf(&b, " key=%q", m.Key)
 	}
 	if m.OrderKey != "" {
 		fmt.Fprintf(&b, " order_key=%q", m.OrderKey)
 	}
-	fmt.Fprintf(&b, " %s v%d %s", m.Status, m.Version, show(m.Payload))
+	if m.Version > 1 {
+		fmt.Fprintf(&b, " version=%d", m.Version)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
+		fmt.Fprintf(&b, " %s=%q", name, cut(m.Headers[name], maxFieldBytes))
+	}
+	if delay := m.AvailableAt.Sub(m.CreatedAt).Round(time.Millisecond); m.Attempts == 0 && m.Status == outbox.StatusPending && delay > 0 {
+		fmt.Fprintf(&b, " delay=%v", delay)
+	}
+	if m.Attempts > 0 && m.Status != outbox.StatusSent {
+		fmt.Fprintf(&b, " attempts=%d", m.Attempts)
+	}
+	if m.LastError != "" && m.Status != outbox.StatusSent {
+		fmt.Fprintf(&b, " last_error=%q", cut(m.LastError, maxPayloadBytes))
+	}
 	return b.String()
 }
 
@@ -86,35 +202,4 @@ func cut(text string, limit int) string {
 		return text
 	}
 	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(text[:limit], ""), len(text))
-}
-
-// capture takes the failure message of an assertion instead of a test.
-type capture struct{ text string }
-
-// Errorf implements assert.TestingT.
-func (c *capture) Errorf(format string, args ...any) { c.text = fmt.Sprintf(format, args...) }
-
-// description is the captured message without the lines around it and without
-// their indentation. Where testify cannot show the values, which have lines of
-// more than 64 KiB, it is "".
-func (c *capture) description() string {
-	_, text, found := strings.Cut(c.text, "Not equal: ")
-	if !found {
-		return ""
-	}
-	// The values in full add nothing to a diff; numbers and booleans have none.
-	if _, diff, found := strings.Cut(text, "Diff:\n"); found {
-		text = diff
-	}
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		// The first tab is that of the report, the second ends the margin.
-		if _, rest, ok := strings.Cut(strings.TrimPrefix(line, "\t"), "\t"); ok {
-			line = rest
-		}
-		if strings.TrimSpace(line) != "" {
-			b.WriteString(line)
-		}
-	}
-	return strings.TrimSpace(b.String())
 }

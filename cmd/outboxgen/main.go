@@ -3,7 +3,7 @@
 //
 // Usage:
 //
-//	outboxgen [-diff] [-tags list] [-v] [packages]
+//	outboxgen [-diff] [-schema dir] [-tags list] [-v] [packages]
 //
 // Given this file,
 //
@@ -27,7 +27,9 @@
 //
 // a function OutboxTopics that lists the topics of the package, an interface
 // OutboxHandler with a method for each event, and a guard that does not compile
-// when the struct is edited and outboxgen is not run. Install it for a module with
+// when the struct is edited and outboxgen is not run. Beside it goes the file
+// outbox.lock.json, which records what payloads look like. Commit both. Install
+// outboxgen for a module with
 //
 //	go get -tool github.com/typedoutbox/typedoutbox/cmd/outboxgen
 //
@@ -36,9 +38,11 @@
 // Packages are named as for go list; without any, outboxgen works on the one
 // in the current directory. Without a flag it is silent when it succeeds.
 //
-//	-diff       print what would change as a unified diff and write nothing
-//	-tags list  load the packages with these build tags, separated by commas
-//	-v          list the files, and what becomes of each, on standard error
+//	-diff        print what would change as a unified diff and write nothing
+//	-schema dir  write schemas of all events into the directory; see below
+//	-tags list   load the packages with these build tags, separated by commas
+//	-v           list the files, what becomes of each, and notes on payloads, on
+//	             standard error
 //
 // The exit code is 0 for success, 1 if there is a problem or, with -diff, a
 // difference, and 2 for a wrong command line. Problems of all packages are
@@ -50,8 +54,8 @@
 //
 //	go tool outboxgen -diff ./...
 //
-// once at the root: it fails if generated code is stale, and it alone sees two
-// packages that claim the same topic name.
+// once at the root: it fails if generated code or a lock is stale, and it alone
+// sees two packages that claim the same topic name.
 //
 // # Events
 //
@@ -84,9 +88,9 @@
 // alias= lists former names, the latest first. Rows stored under them still
 // arrive.
 //
-// reserved= lists JSON keys of removed fields, and compat= the directions in
-// which payloads must stay readable. Both are checked for syntax and have no
-// further effect yet.
+// reserved= lists the JSON keys of fields that were removed, so that nothing else
+// takes their place: note, or lines[].note within a list. compat= says in which
+// directions payloads must stay readable. Both are about the schema lock, below.
 //
 // var= names the generated variable. It is the type's name with Topic behind
 // it if left out.
@@ -186,12 +190,75 @@
 // in the package, with a function or a type of somebody's internal package in it,
 // has no guard.
 //
-// # Other directives
+// # The schema lock
 //
-//	//outbox:retired NAME REASON
+// Rows outlive the code that wrote them, and while a new version of a program is
+// rolled out, old relays read what new code writes. So outbox.lock.json holds, for
+// every event and each of its versions, the JSON that payloads are made of.
+// outboxgen compares the code with it. What all rows and programs survive is
+// recorded, and shows in the diff of the lock. What they do not is an error, which
+// says what would happen to rows, and the ways out:
+//
+//	orders.go:12:2: J06 field "note" renamed to "remark": stored rows would decode
+//	as "" without an error; keep json:"note", or set version=2 and register an
+//	upcaster, or //outbox:allow J06 REASON
+//
+// Both directions count: new code reads old rows, old code reads new rows. With
+// compat=backward the second does not: a number may grow, and a field whose key is
+// reserved may go. It is for events whose old and new relays never run at a time.
+//
+// A higher version= leaves what the lock has of the others as it is. The type that
+// an upcast takes must go on reading the rows of its version, of which it may leave
+// out fields.
+//
 //	//outbox:allow RULE REASON
 //
-// are known and checked for syntax, and have no further effect yet.
+// on a field, in its doc comment or behind it, lets changes through that the rule
+// refuses, in that field and in what is reached through it; in the doc comment of
+// a type, in all that the type declares. The lock records each change with the
+// reason, and then the comment may stay or go. It does not let the next change
+// through, which needs a reason of its own. One that never let anything through is
+// an error. J02 and J08 have no exceptions.
+//
+// The lock also keeps the names and keys of topics:
+//
+//	J50  a topic is renamed without alias=
+//	J52  key= is changed, so that what was enqueued once is enqueued again
+//	J53  order= is changed, so that new rows overtake stored ones
+//	J54  an alias is dropped
+//	J55  an event is removed, or moved to a package whose lock does not know it
+//	J56  version= is lowered
+//	J57  the name of a retired topic is used again
+//
+// An event is removed, or an alias dropped, once no rows are left under its name.
+// A comment on a line of its own says so,
+//
+//	//outbox:retired NAME REASON
+//
+// and the lock keeps the name for ever, also when the comment is gone. To move an
+// event to another package, move its entry from the one lock to the other.
+//
+// The lock is history, and cannot be generated again. A package without one
+// begins with what its code says. Of two branches that meet in it, keep what both
+// have added, and run outboxgen. One that is damaged is an error.
+//
+// # Published schemas
+//
+// With -schema, outboxgen writes for consumers in other languages, from the lock,
+//
+//	orders.created.v1.schema.json   a JSON Schema (2020-12) for each version of each topic
+//	asyncapi.json                   one AsyncAPI 3.0 document that refers to them
+//
+// in whose names "~s" stands for a "/" of the topic and "~c" for a ":". The
+// directory holds what one run saw, so name all packages in it, in CI with -diff:
+//
+//	go tool outboxgen -schema schemas ./...
+//
+// A schema holds for every stored row of its version, so that a key which a
+// change has added is not required. What only compat=backward or //outbox:allow
+// let through is described as it is written now. Constants of a type are named in
+// the description and do not limit the value. Schemas of topics and versions that
+// are no more are deleted; files that outboxgen did not write are not touched.
 //
 // # The generated file
 //
@@ -201,6 +268,9 @@
 // its content changes, and deleted when the last event goes, provided that its
 // first line says that outboxgen wrote it. A file of that name that outboxgen
 // did not write is never touched.
+//
+// The lock is written first. If outboxgen is stopped between the two, the lock
+// knows of more than any program that can be built, and the next run catches up.
 package main
 
 import (

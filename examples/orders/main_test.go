@@ -43,6 +43,9 @@ func program(ctx context.Context, tmp string, args ...string) *exec.Cmd {
 // TestDemonstration is the whole program, as in the package comment, with the
 // race detector where the test has it. CI also runs the documented command.
 func TestDemonstration(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes as long as the demonstration")
+	}
 	for name, args := range map[string]func(*testing.T) []string{
 		"sqlite":   func(*testing.T) []string { return nil },
 		"postgres": func(t *testing.T) []string { return []string{"-dsn", pgtest.Open(t, pgtest.Options{})} },
@@ -64,6 +67,9 @@ func TestDemonstration(t *testing.T) {
 }
 
 func TestInterrupt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half as long as the demonstration")
+	}
 	tmp := t.TempDir()
 	cmd := program(t.Context(), tmp)
 	stdout, err := cmd.StdoutPipe()

@@ -31,23 +31,28 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// distance is the Levenshtein distance in bytes.
+// distance is how many bytes must be put in, left out, replaced or swapped with
+// the next one (each byte once) to make b of a.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, row := make([]int, len(b)+1), make([]int, len(b)+1) // for the letters of a so far, less one, and all
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
 		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
+			next[j+1] = min(row[j+1], next[j]) + 1
+			switch {
+			case a[i] == b[j]:
+				next[j+1] = min(next[j+1], row[j])
+			case i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j]:
+				next[j+1] = min(next[j+1], row[j]+1, before[j-1]+1)
+			default:
+				next[j+1] = min(next[j+1], row[j]+1)
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
 		}
+		before, row = row, next
 	}
 	return row[len(b)]
 }

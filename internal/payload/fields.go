@@ -27,6 +27,7 @@ type candidate struct {
 	typ         types.Type
 	at          place
 	addressable bool
+	tag         tag
 }
 
 // collector finds the fields of a struct in the way of encoding/json: breadth
@@ -42,6 +43,15 @@ type collector struct {
 
 // fields checks the fields of a struct, those that it embeds included.
 func (w *walker) fields(t types.Type, st *types.Struct, addressable bool, at place) {
+	survivors := w.collect(t, st, addressable, at)
+	w.folded(survivors)
+	for _, f := range survivors {
+		w.value(f.typ, f.addressable, f.at)
+	}
+}
+
+// collect returns the fields that are written.
+func (w *walker) collect(t types.Type, st *types.Struct, addressable bool, at place) []candidate {
 	c := &collector{walker: w, base: at, visited: map[identity]bool{}}
 	c.next = []*level{{typ: t, st: st, at: at, addressable: addressable}}
 	for ; len(c.next) > 0; c.depth++ {
@@ -51,11 +61,7 @@ func (w *walker) fields(t types.Type, st *types.Struct, addressable bool, at pla
 			c.visit(l)
 		}
 	}
-	survivors := w.dominant(c.found)
-	w.folded(survivors)
-	for _, f := range survivors {
-		w.value(f.typ, f.addressable, f.at)
-	}
+	return w.dominant(c.found)
 }
 
 func (c *collector) visit(l *level) {
@@ -126,7 +132,7 @@ func (c *collector) add(l *level, f *types.Var, tag tag, at place) {
 	}
 	for _, at := range append([]place{at}, twins...) {
 		c.found = append(c.found, candidate{
-			cmp.Or(tag.name, f.Name()), c.relative(at), tag.name != "", c.depth, f.Type(), at, addressable,
+			cmp.Or(tag.name, f.Name()), c.relative(at), tag.name != "", c.depth, f.Type(), at, addressable, tag,
 		})
 	}
 }
@@ -221,7 +227,7 @@ func (w *walker) dominant(all []candidate) []candidate {
 func (w *walker) folded(fields []candidate) {
 	first := map[string]candidate{}
 	for _, f := range fields {
-		folded := strings.Map(foldRune, f.key)
+		folded := Fold(f.key)
 		other, ok := first[folded]
 		if !ok {
 			first[folded] = f
@@ -232,6 +238,10 @@ func (w *walker) folded(fields []candidate) {
 		w.problem(f.at, text, f.key, other.key, other.name)
 	}
 }
+
+// Fold returns the same text for keys that differ only in case, which decoders
+// ignore.
+func Fold(key string) string { return strings.Map(foldRune, key) }
 
 // foldRune returns the smallest rune that equals r without case.
 func foldRune(r rune) rune {

@@ -15,18 +15,9 @@ const (
 // string is written as it is even if it has a method, but read by the method.
 func (w *walker) key(t types.Type, at place) {
 	t = types.Unalias(t)
+	out, in := keyWritten(t), impossible
 	basic, _ := t.Underlying().(*types.Basic)
-	isString := basic != nil && basic.Info()&types.IsString != 0
-	isPlain := isString || basic != nil && basic.Info()&types.IsInteger != 0
-	var out, in form
-	switch {
-	case isString:
-		out = plain
-	case lookup(t, false, "MarshalText", writes).name != "":
-		out = custom
-	case isPlain:
-		out = plain
-	}
+	isPlain := basic != nil && basic.Info()&(types.IsString|types.IsInteger) != 0
 	_, isPointer := t.Underlying().(*types.Pointer)
 	switch {
 	case !isPointer && !types.IsInterface(t) && lookup(t, true, "UnmarshalText", reads).name != "":
@@ -48,4 +39,17 @@ func (w *walker) key(t types.Type, at place) {
 	case out == custom && in == plain:
 		w.problem(at, "as a key, %s is written with MarshalText but read without UnmarshalText; %s", name, remedy)
 	}
+}
+
+func keyWritten(t types.Type) form {
+	basic, _ := t.Underlying().(*types.Basic)
+	switch {
+	case basic != nil && basic.Info()&types.IsString != 0:
+		return plain
+	case lookup(t, false, "MarshalText", writes).name != "":
+		return custom
+	case basic != nil && basic.Info()&types.IsInteger != 0:
+		return plain
+	}
+	return impossible
 }

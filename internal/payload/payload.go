@@ -160,7 +160,7 @@ func (w *walker) value(t types.Type, addressable bool, at place) {
 	case *types.Chan, *types.Signature:
 		w.unsupported(t, at)
 	case *types.Slice:
-		if !isBytes(u) {
+		if !IsBytes(u) {
 			w.value(u.Elem(), true, at.within("[]"))
 		}
 	case *types.Array:
@@ -188,28 +188,32 @@ func (w *walker) iface(t types.Type, u *types.Interface, at place) {
 }
 
 // enter reports whether a type is still to be walked here, and puts it on the
-// stack if so. Instances of a generic type that grow with each step have no
-// end; those that do not are finitely many.
+// stack if so.
 func (w *walker) enter(t *types.Named, addressable bool, at place) bool {
-	const mostGrowth = 3
 	v := visit{identify(t), addressable, at.pos}
-	if w.seen[v] {
+	if w.seen[v] || Grows(t, w.stack) {
 		return false
-	}
-	if t.TypeArgs().Len() > 0 {
-		size, grown := weigh(t), 0
-		for _, outer := range w.stack {
-			if outer.Origin() == t.Origin() && weigh(outer) < size {
-				grown++
-			}
-		}
-		if grown >= mostGrowth {
-			return false
-		}
 	}
 	w.seen[v] = true
 	w.stack = append(w.stack, t)
 	return true
+}
+
+// Grows reports whether an instance of a generic type, within others, is one
+// of those that grow with each step, and so have no end. Those that do not are
+// finitely many.
+func Grows(t *types.Named, within []*types.Named) bool {
+	const most = 3
+	if t.TypeArgs().Len() == 0 {
+		return false
+	}
+	size, grown := weigh(t), 0
+	for _, outer := range within {
+		if outer.Origin() == t.Origin() && weigh(outer) < size {
+			grown++
+		}
+	}
+	return grown >= most
 }
 
 // weigh counts what a type is built of, which grows with its arguments.

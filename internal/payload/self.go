@@ -60,8 +60,8 @@ func reader(t types.Type) method {
 	return lookup(t, true, "UnmarshalText", reads)
 }
 
-// isBytes reports whether a slice is written, and read, as base64.
-func isBytes(t *types.Slice) bool {
+// IsBytes reports whether a slice is written, and read, as base64.
+func IsBytes(t *types.Slice) bool {
 	basic, ok := t.Elem().Underlying().(*types.Basic)
 	return ok && basic.Kind() == types.Uint8 && writer(t.Elem(), true).name == ""
 }

@@ -3,6 +3,7 @@ package payload
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -13,6 +14,7 @@ type tag struct {
 	name    string // empty if it gives none
 	skip    bool   // json:"-"
 	quoted  bool   // the option string
+	omit    string // the options omitempty and omitzero that it has, comma between
 	mistake string // what is wrong with it; what to do
 }
 
@@ -34,15 +36,20 @@ func parseTag(text string) tag {
 		t.name = ""
 		t.mistake = fmt.Sprintf("the name %q in the tag holds characters that encoding/json does not take, so it is ignored; use letters, digits and _", name)
 	}
+	var omit []string
 	for option := range strings.SplitSeq(options, ",") {
 		switch option {
-		case "", "omitempty", "omitzero":
+		case "":
+		case "omitempty", "omitzero":
+			omit = append(omit, option)
 		case "string":
 			t.quoted = true
 		default:
 			t.mistake = fmt.Sprintf("the tag option %q is none of omitempty, omitzero and string: it has no effect, and another Go release may refuse it; remove it", option)
 		}
 	}
+	slices.Sort(omit)
+	t.omit = strings.Join(slices.Compact(omit), ",")
 	return t
 }
 

@@ -20,6 +20,7 @@ type Cluster struct {
 	stop    func() error // nil: not ours to stop
 	crash   func() error // likewise
 	restart func() error // likewise
+	pool    *sql.DB      // of connections to the maintenance database; nil: one is made each time
 	hold    any          // what keeps a shared server alive, not to be collected
 }
 
@@ -33,11 +34,21 @@ func Shared() (*Cluster, error) { return shared() }
 // It cannot belong to a test, since nothing tells the last test of a process
 // from the one before; the end of the process lets go of it.
 var shared = sync.OnceValues(func() (*Cluster, error) {
+	c, err := sharedCluster()
+	if err == nil {
+		// To connect takes longer than to clone a database: SCRAM is slow by design.
+		c.pool = c.open()
+		c.pool.SetMaxIdleConns(4)
+	}
+	return c, err
+})
+
+func sharedCluster() (*Cluster, error) {
 	if dsn := os.Getenv("OUTBOX_TEST_DSN"); dsn != "" {
 		return connect(dsn)
 	}
 	return join()
-})
+}
 
 // Start starts a private throwaway server. Each setting, such as "fsync=on", is
 // one of postgresql.conf and comes after the defaults, which are those of
@@ -102,13 +113,19 @@ func connect(dsn string) (*Cluster, error) {
 // another process has built the template, and for checkpoints.
 const adminTimeout = time.Minute
 
-// admin runs f on one connection to the maintenance database. It keeps none
-// open in between, so that a test that counts goroutines sees none of ours.
+func (c *Cluster) open() *sql.DB {
+	return sql.OpenDB(pgdriver.NewConnector(pgdriver.WithDSN(c.URL()), pgdriver.WithReadTimeout(adminTimeout)))
+}
+
+// admin runs f on one connection to the maintenance database.
 func (c *Cluster) admin(ctx context.Context, f func(context.Context, *sql.Conn) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 	defer cancel()
-	db := sql.OpenDB(pgdriver.NewConnector(pgdriver.WithDSN(c.URL()), pgdriver.WithReadTimeout(adminTimeout)))
-	defer func() { err = errors.Join(err, db.Close()) }()
+	db := c.pool
+	if db == nil {
+		db = c.open()
+		defer func() { err = errors.Join(err, db.Close()) }()
+	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.url.Redacted(), err)

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"database/sql"
+	"database/sql/driver"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +25,10 @@ type Template struct {
 	// Migrate fills the empty UTF8 database at url, once for each server and
 	// Content. It closes its connections before it returns. Default nothing.
 	Migrate func(ctx context.Context, url string) error
+
+	// From is a frozen database to clone instead. Default nil, the template of
+	// Content.
+	From *Database
 
 	// Settings are those of the database, such as timezone; every session
 	// starts with them. Default none.
@@ -57,7 +63,9 @@ func (c *Cluster) Create(ctx context.Context, t Template) (*Database, error) {
 	db := c.database(newName())
 	err := c.admin(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		template := templateName(t.Content)
-		if err := c.ensureTemplate(ctx, conn, template, t.Migrate); err != nil {
+		if t.From != nil {
+			template = t.From.name
+		} else if err := c.ensureTemplate(ctx, conn, template, t.Migrate); err != nil {
 			return fmt.Errorf("build the template: %w", err)
 		}
 		create := "CREATE DATABASE " + db.name + " TEMPLATE " + template
@@ -85,6 +93,19 @@ func (c *Cluster) Create(ctx context.Context, t Template) (*Database, error) {
 	return db, nil
 }
 
+// Freeze lets nobody connect to the database any more, so that it can be cloned;
+// see [Template.From].
+func (d *Database) Freeze(ctx context.Context) error {
+	err := d.cluster.admin(ctx, func(ctx context.Context, conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, "ALTER DATABASE "+d.name+" ALLOW_CONNECTIONS false")
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("freeze a test database: %w", err)
+	}
+	return nil
+}
+
 // Drop removes the database and ends its connections.
 func (d *Database) Drop(ctx context.Context) error {
 	err := d.cluster.admin(ctx, func(ctx context.Context, conn *sql.Conn) error {
@@ -105,14 +126,21 @@ func (c *Cluster) database(name string) *Database {
 
 // ensureTemplate builds the template unless it is there. It gets its name when
 // it is complete, so that a builder that dies half-way leaves none.
-func (c *Cluster) ensureTemplate(ctx context.Context, conn *sql.Conn, template string, migrate func(context.Context, string) error) error {
+func (c *Cluster) ensureTemplate(ctx context.Context, conn *sql.Conn, template string, migrate func(context.Context, string) error) (err error) {
 	if ok, err := exists(ctx, conn, template); err != nil || ok {
 		return err
 	}
-	// The lock ends with the connection.
 	if _, err := conn.ExecContext(ctx, fmt.Sprintf("SELECT pg_advisory_lock(%d)", templateLock)); err != nil {
 		return err
 	}
+	// The connection may outlive this, and the lock would with it.
+	defer func() {
+		_, unlockErr := conn.ExecContext(ctx, fmt.Sprintf("SELECT pg_advisory_unlock(%d)", templateLock))
+		if unlockErr != nil {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		}
+		err = errors.Join(err, unlockErr)
+	}()
 	if ok, err := exists(ctx, conn, template); err != nil || ok {
 		return err
 	}
@@ -129,7 +157,7 @@ func (c *Cluster) ensureTemplate(ctx context.Context, conn *sql.Conn, template s
 	if _, err := conn.ExecContext(ctx, "ALTER DATABASE "+draft.name+" ALLOW_CONNECTIONS false"); err != nil {
 		return err
 	}
-	_, err := conn.ExecContext(ctx, "ALTER DATABASE "+draft.name+" RENAME TO "+template)
+	_, err = conn.ExecContext(ctx, "ALTER DATABASE "+draft.name+" RENAME TO "+template)
 	return err
 }
 

@@ -25,8 +25,36 @@ type Options struct {
 	// Asia/Kolkata. Default that of the server.
 	TimeZone string
 
+	// Base is what the database is a clone of. Default one with outbox_messages
+	// and nothing else.
+	Base *Base
+
 	// Server returns the server. Default pgcluster.Shared.
 	Server func() (*pgcluster.Cluster, error)
+}
+
+// Base is a database to clone, made by [NewBase].
+type Base struct{ db *pgcluster.Database }
+
+// NewBase makes a database with outbox_messages in it, calls fill with its URL,
+// and returns what can be cloned once fill has closed its connections. It goes
+// when the server does, or as the leftover of a killed test would. Without
+// Postgres, it ends t as [Open] does.
+func NewBase(t testing.TB, fill func(ctx context.Context, url string) error) (*Base, error) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	db, err := connect(t, Options{}).Create(ctx, pgcluster.Template{Content: content(t), Migrate: migrate})
+	if err != nil {
+		return nil, err
+	}
+	err = fill(ctx, db.URL)
+	if err == nil {
+		err = db.Freeze(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, db.Drop(ctx))
+	}
+	return &Base{db: db}, nil
 }
 
 // Open returns the URL of a fresh, migrated database that is private to t; it
@@ -38,18 +66,11 @@ type Options struct {
 // work.
 func Open(t testing.TB, opts Options) string {
 	t.Helper()
-	server := opts.Server
-	if server == nil {
-		server = pgcluster.Shared
-	}
-	cluster, err := server()
-	switch {
-	case errors.Is(err, pgcluster.ErrUnavailable) && os.Getenv("OUTBOX_TEST_REQUIRE") != "postgres":
-		t.Skipf("this test needs Postgres: %v", err)
-	case err != nil:
-		t.Fatalf("this test needs Postgres: %v", err)
-	}
+	cluster := connect(t, opts)
 	template := pgcluster.Template{Content: content(t), Migrate: migrate}
+	if opts.Base != nil {
+		template = pgcluster.Template{From: opts.Base.db}
+	}
 	if opts.TimeZone != "" {
 		template.Settings = map[string]string{"timezone": opts.TimeZone}
 	}
@@ -65,6 +86,29 @@ func Open(t testing.TB, opts Options) string {
 		}
 	})
 	return db.URL
+}
+
+// Require ends t as [Open] does where there is no Postgres.
+func Require(t testing.TB) {
+	t.Helper()
+	connect(t, Options{})
+}
+
+// connect returns the server, or ends t.
+func connect(t testing.TB, opts Options) *pgcluster.Cluster {
+	t.Helper()
+	server := opts.Server
+	if server == nil {
+		server = pgcluster.Shared
+	}
+	cluster, err := server()
+	switch {
+	case errors.Is(err, pgcluster.ErrUnavailable) && os.Getenv("OUTBOX_TEST_REQUIRE") != "postgres":
+		t.Skipf("this test needs Postgres: %v", err)
+	case err != nil:
+		t.Fatalf("this test needs Postgres: %v", err)
+	}
+	return cluster
 }
 
 // content is the text of the migrations, whose change makes another template.

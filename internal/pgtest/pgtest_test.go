@@ -1,11 +1,13 @@
 package pgtest_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
@@ -37,6 +39,18 @@ func TestOpenServesBothDrivers(t *testing.T) {
 			require.Equal(t, "Asia/Kolkata", zone)
 		})
 	}
+}
+
+// Whoever builds the template holds a lock for that long and no longer, or the
+// other packages of the run would wait for its process.
+func TestOpenLeavesNoLock(t *testing.T) {
+	db := viaPgdriver(pgtest.Open(t, pgtest.Options{}))
+	defer func() { require.NoError(t, db.Close()) }()
+	require.Eventually(t, func() bool {
+		var locks int
+		err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted").Scan(&locks)
+		return err == nil && locks == 0
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func TestOpenDropsTheDatabase(t *testing.T) {
@@ -73,6 +87,25 @@ func TestOpenDropsTheDatabase(t *testing.T) {
 		})
 	}
 	require.Len(t, dsns, 3)
+}
+
+func TestOpenClonesABase(t *testing.T) {
+	base, err := pgtest.NewBase(t, func(ctx context.Context, url string) error {
+		db := viaPgdriver(url)
+		_, err := db.ExecContext(ctx, "CREATE TABLE shelves (id int); INSERT INTO shelves VALUES (1)")
+		return errors.Join(err, db.Close())
+	})
+	require.NoError(t, err)
+	for range 2 {
+		db := bun.NewDB(viaPgdriver(pgtest.Open(t, pgtest.Options{Base: base})), pgdialect.New())
+		require.NoError(t, outbox.Store{DB: db}.Validate(t.Context()))
+		var n int
+		require.NoError(t, db.QueryRowContext(t.Context(), "INSERT INTO shelves VALUES (2); SELECT count(*) FROM shelves").Scan(&n))
+		require.Equal(t, 2, n)
+		require.NoError(t, db.Close())
+	}
+	_, err = pgtest.NewBase(t, func(context.Context, string) error { return errors.New("no such column") })
+	require.EqualError(t, err, "no such column")
 }
 
 func TestOpenWithoutPostgres(t *testing.T) {

@@ -14,11 +14,28 @@ package events
 // customer's orders are delivered one after the other, and while one of them
 // fails, those of other customers pass it by.
 //
-//outbox:event orders.created key=OrderID order=customer:CustomerID
+// Version 1 had the key "number", which others took for the number of the order.
+//
+//outbox:event orders.created version=2 key=OrderID order=customer:CustomerID
 type OrderCreated struct {
 	OrderID    string `json:"order_id"`
 	CustomerID string `json:"customer_id"`
-	Number     int    `json:"number"` // counts the orders of the customer, from 1
+	Number     int    `json:"customer_order_number"` // counts the orders of the customer, from 1
 	SKU        string `json:"sku"`
 	Quantity   int    `json:"quantity"`
 }
+
+// orderCreatedV1 is what rows of version 1 hold. It stays as it is.
+type orderCreatedV1 struct {
+	OrderID    string `json:"order_id"`
+	CustomerID string `json:"customer_id"`
+	Number     int    `json:"number"`
+	SKU        string `json:"sku"`
+	Quantity   int    `json:"quantity"`
+}
+
+// orderCreatedFromV1 makes the event of a row that was stored before the key was
+// renamed. Handlers know the event of today alone.
+//
+//outbox:upcast OrderCreated from=1
+func orderCreatedFromV1(old orderCreatedV1) (OrderCreated, error) { return OrderCreated(old), nil }

@@ -11,8 +11,10 @@ import (
 
 // OrderCreatedTopic is the topic "orders.created", whose payload is OrderCreated.
 var OrderCreatedTopic = topics.New("orders.created", &topics.Options[OrderCreated]{
-	Key:   func(e OrderCreated) string { return topics.JoinKey("orders.created", e.OrderID) },
-	Order: func(e OrderCreated) string { return topics.JoinKey("customer", e.CustomerID) },
+	Version: 2,
+	Key:     func(e OrderCreated) string { return topics.JoinKey("orders.created", e.OrderID) },
+	Order:   func(e OrderCreated) string { return topics.JoinKey("customer", e.CustomerID) },
+	Upcast:  map[int]topics.Upcaster{1: topics.Upcast(orderCreatedFromV1)},
 })
 
 // OutboxTopics describes the topics of this package, sorted by name.
@@ -53,7 +55,7 @@ var _ staleOrderCreated_runGoGenerate = OrderCreated{}
 type staleOrderCreated_runGoGenerate = struct {
 	OrderID    string `json:"order_id"`
 	CustomerID string `json:"customer_id"`
-	Number     int    `json:"number"`
+	Number     int    `json:"customer_order_number"`
 	SKU        string `json:"sku"`
 	Quantity   int    `json:"quantity"`
 }

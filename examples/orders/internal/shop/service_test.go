@@ -1,6 +1,7 @@
 package shop_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,21 +9,27 @@ import (
 
 	"github.com/typedoutbox/typedoutbox/examples/orders/events"
 	"github.com/typedoutbox/typedoutbox/examples/orders/internal/shop"
+	"github.com/typedoutbox/typedoutbox/outbox"
 	"github.com/typedoutbox/typedoutbox/testutil"
 )
 
-// onEveryDatabase runs a test on SQLite and, where there is one, on Postgres,
-// each with a customer who can pay for an order of 1,000 cents.
+// databases have the tables of the shop, and a customer who can pay for an order
+// of 1,000 cents.
+var databases = testutil.Template{Migrate: func(ctx context.Context, db *bun.DB) error {
+	if err := shop.Migrate(ctx, db); err != nil {
+		return err
+	}
+	_, err := db.NewInsert().Model(&shop.Customer{ID: "ann", Credit: 1_000}).Exec(ctx)
+	return err
+}}
+
+// onEveryDatabase runs a test on SQLite and, where there is one, on Postgres.
 func onEveryDatabase(t *testing.T, test func(t *testing.T, db *bun.DB)) {
-	for name, open := range map[string]func(testing.TB) *bun.DB{
-		"sqlite": testutil.SQLite, "postgres": testutil.Postgres,
-	} {
+	t.Parallel()
+	for name, open := range map[string]func(testing.TB) *bun.DB{"sqlite": databases.SQLite, "postgres": databases.Postgres} {
 		t.Run(name, func(t *testing.T) {
-			db := open(t)
-			require.NoError(t, shop.Migrate(t.Context(), db))
-			_, err := db.NewInsert().Model(&shop.Customer{ID: "ann", Credit: 1_000}).Exec(t.Context())
-			require.NoError(t, err)
-			test(t, db)
+			t.Parallel()
+			test(t, open(t))
 		})
 	}
 }
@@ -40,11 +47,9 @@ func TestPlaceEnqueuesTheOrder(t *testing.T) {
 		order, err := service.Place(t.Context(), shop.NewOrder{CustomerID: "ann", SKU: "lamp", Quantity: 2, Total: 600})
 		require.NoError(t, err)
 
-		d := testutil.RequireEnqueuedEqual(t, db, events.OrderCreatedTopic, events.OrderCreated{
-			OrderID: order.ID, CustomerID: "ann", Number: 1, SKU: "lamp", Quantity: 2,
-		})
-		require.Equal(t, "orders.created#"+order.ID, d.Message.Key)
-		require.Equal(t, "customer#ann", d.Message.OrderKey)
+		want := events.OrderCreated{OrderID: order.ID, CustomerID: "ann", Number: 1, SKU: "lamp", Quantity: 2}
+		testutil.RequireEnqueuedAs(t, db, events.OrderCreatedTopic, want,
+			outbox.Key("orders.created#"+order.ID), outbox.OrderKey("customer#ann"))
 		require.Equal(t, int64(400), ann(t, db).Credit)
 	})
 }
@@ -52,15 +57,13 @@ func TestPlaceEnqueuesTheOrder(t *testing.T) {
 func TestPlaceNumbersTheOrdersOfACustomer(t *testing.T) {
 	onEveryDatabase(t, func(t *testing.T, db *bun.DB) {
 		service := shop.Service{DB: db}
-		for range 3 {
-			_, err := service.Place(t.Context(), shop.NewOrder{CustomerID: "ann", SKU: "lamp", Quantity: 1, Total: 100})
+		var want []events.OrderCreated
+		for n := range 3 {
+			order, err := service.Place(t.Context(), shop.NewOrder{CustomerID: "ann", SKU: "lamp", Quantity: 1, Total: 100})
 			require.NoError(t, err)
+			want = append(want, events.OrderCreated{OrderID: order.ID, CustomerID: "ann", Number: n + 1, SKU: "lamp", Quantity: 1})
 		}
-		var numbers []int
-		for _, d := range testutil.AllEnqueued(t, db, events.OrderCreatedTopic) {
-			numbers = append(numbers, d.Payload.Number)
-		}
-		require.Equal(t, []int{1, 2, 3}, numbers)
+		testutil.RequireAllEnqueued(t, db, events.OrderCreatedTopic, want...)
 	})
 }
 

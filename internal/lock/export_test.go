@@ -1,0 +1,4 @@
+package lock
+
+// Split cuts a path before its last name.
+var Split = split

@@ -1,0 +1,6 @@
+// Package more is between a program and the events, and imports no outbox.
+package more
+
+import "handler/events"
+
+var Publish = events.Publish

@@ -1,0 +1,162 @@
+package testutil
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/uptrace/bun"
+
+	"github.com/typedoutbox/typedoutbox/outbox"
+	"github.com/typedoutbox/typedoutbox/topics"
+)
+
+// Deliver enqueues v, with opts, in an SQLite database of its own, lets a real
+// relay with the defaults of [outbox.Relay] deliver it once to mux, and returns
+// what became of it: through the real encoding and decoding, upcasting,
+// middleware, recovery from panics and judgement of errors. The test needs no
+// database for that, though its handler may.
+//
+// It fails t if nothing is delivered, since no handler takes the topic. To
+// deliver what an older release has stored, declare the topic as it was then:
+//
+//	old := topics.New[OrderPlacedV1]("orders.placed", nil)
+//	testutil.Deliver(t, mux, old, OrderPlacedV1{...})
+func Deliver[T any](t testing.TB, mux *outbox.Mux, topic topics.Topic[T], v T, opts ...outbox.EnqueueOption) Outcome {
+	t.Helper()
+	var all Outcomes
+	inScratch(t, func(db *bun.DB) {
+		t.Helper()
+		enqueueIn(t, db, topic, v, opts)
+		if _, err := exec(t, db, "UPDATE outbox_messages SET available_at = created_at"); err != nil { // whatever its delay
+			t.Fatal(err)
+		}
+		relay := &outbox.Relay{DB: db, Mux: mux, Logger: slog.New(slog.DiscardHandler)}
+		before := takeSnapshot(t, db)
+		settle(t, map[*bun.DB]snapshot{db: before}, relay)
+		all = outcomes(t, before, relay)
+	})
+	if len(all) != 1 || all[0].Result == Unhandled || all[0].Result == Waiting {
+		t.Fatalf("nobody takes topic %q in version %d; the Mux has handlers for %s",
+			topic.Name(), topic.Version(), handled(mux))
+	}
+	return all[0]
+}
+
+// handled lists what mux takes.
+func handled(mux *outbox.Mux) string {
+	var list []string
+	for _, info := range mux.Topics() {
+		list = append(list, fmt.Sprintf("%q up to version %d", info.Name, info.Version))
+	}
+	return strings.Join(list, ", ")
+}
+
+// Drain lets relays, which must not be running, deliver what is due, and what
+// their handlers enqueue meanwhile, until nothing is left to do. It returns the
+// outcomes of the messages that something happened to, and of those that are due
+// and were not delivered; what is not due yet is left out. A message that was
+// tried again in between is there once, as it is at the end.
+//
+// It fails t when it does not come to an end: if more than 10,000 messages are
+// enqueued meanwhile, or if the time of the test, 10 s at most, is over. Use
+// [Advance] before it to make due what has been retried or delayed.
+func Drain(t testing.TB, relays ...*outbox.Relay) Outcomes {
+	t.Helper()
+	if len(relays) == 0 {
+		t.Fatal("Drain has no relay; pass those whose handlers should run")
+	}
+	first := map[*bun.DB]snapshot{}
+	for _, r := range relays {
+		if r.DB == nil {
+			t.Fatal("the DB of a relay is nil; set it to the database of the test")
+		}
+		if first[r.DB] == nil {
+			first[r.DB] = takeSnapshot(t, r.DB)
+		}
+	}
+	settle(t, first, relays...)
+	var all Outcomes
+	for len(relays) > 0 {
+		db := relays[0].DB
+		elsewhere := func(r *outbox.Relay) bool { return r.DB != db }
+		all = append(all, outcomes(t, first[db], slices.DeleteFunc(slices.Clone(relays), elsewhere)...)...)
+		relays = slices.DeleteFunc(slices.Clone(relays), func(r *outbox.Relay) bool { return !elsewhere(r) })
+	}
+	return all
+}
+
+// snapshot is the table as it was, by id.
+type snapshot map[outbox.ID]outbox.Message
+
+func takeSnapshot(t testing.TB, q bun.IDB) snapshot {
+	t.Helper()
+	messages, err := readMessages(t, q, "true")
+	if err != nil {
+		t.Fatalf(readFailure, err)
+	}
+	s := make(snapshot, len(messages))
+	for _, m := range messages {
+		s[m.ID] = m
+	}
+	return s
+}
+
+// outcomes returns what has changed since before, and what is due.
+func outcomes(t testing.TB, before snapshot, relays ...*outbox.Relay) Outcomes {
+	t.Helper()
+	db := relays[0].DB
+	now := "statement_timestamp()"
+	if isSQLite(db) {
+		now = "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+	}
+	due, err := readMessages(t, db, "status = 'pending' AND available_at <= "+now)
+	if err != nil {
+		t.Fatalf(readFailure, err)
+	}
+	isDue := map[outbox.ID]bool{}
+	for _, m := range due {
+		isDue[m.ID] = true
+	}
+	taken := map[string]bool{}
+	for _, r := range relays {
+		left, err := r.Unhandled(context.WithoutCancel(t.Context()))
+		if err != nil {
+			t.Fatalf("ask a relay what it does not handle: %v", err)
+		}
+		leaves := map[string]bool{}
+		for _, s := range left {
+			leaves[s.Topic] = true
+		}
+		for _, m := range due {
+			if !leaves[m.Topic] {
+				taken[m.Topic] = true
+			}
+		}
+	}
+	messages, err := readMessages(t, db, "true")
+	if err != nil {
+		t.Fatalf(readFailure, err)
+	}
+	var all Outcomes
+	for _, m := range messages {
+		old, existed := before[m.ID]
+		changed := !existed || old.Status != m.Status || old.Attempts != m.Attempts || old.LastError != m.LastError
+		switch {
+		case m.Status == outbox.StatusSent && changed:
+			all = append(all, Outcome{Sent, m})
+		case m.Status == outbox.StatusFailed && changed:
+			all = append(all, Outcome{Parked, m})
+		case m.Status == outbox.StatusPending && changed && m.LastError != "":
+			all = append(all, Outcome{Retried, m})
+		case isDue[m.ID] && !taken[m.Topic]:
+			all = append(all, Outcome{Unhandled, m})
+		case isDue[m.ID], m.Status == outbox.StatusClaimed:
+			all = append(all, Outcome{Waiting, m})
+		}
+	}
+	return all
+}

@@ -10,11 +10,6 @@ const format = 1
 
 // The file in JSON.
 type (
-	fileJSON struct {
-		Format  int           `json:"format"`
-		Events  []eventJSON   `json:"events"`
-		Retired []retiredJSON `json:"retired"`
-	}
 	eventJSON struct {
 		Topic    string        `json:"topic"`
 		Type     string        `json:"type"`

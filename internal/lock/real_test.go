@@ -123,6 +123,7 @@ func (tr trial) observe(t *testing.T, forward bool) seen {
 			out[lock.Fails] = fmt.Sprintf("%s: %s", r.Written, r.Error)
 			continue
 		}
+		require.Empty(t, from.missing(parse(t, r.Written), ""), "%s: %s has keys that its shape has not", tr.name, r.Written)
 		c := comparer{seen: out, example: fmt.Sprintf("%s becomes %s", r.Written, r.Read), from: from, to: to}
 		before, after := from.fill(parse(t, r.Written), ""), to.fill(parse(t, r.Read), "")
 		if tr.byField {
@@ -207,6 +208,39 @@ func (s fields) keys(path string) map[string]string {
 // leftOut is in the place of a zero value that was left out: by omitempty,
 // omitzero or an embedded pointer.
 type leftOut struct{}
+
+// missing are the keys of a value that its shape does not have, or the reverse.
+func (s fields) missing(v any, path string) (out []string) {
+	within := s.contents(path)
+	switch v := v.(type) {
+	case map[string]any:
+		keys := s.keys(path)
+		for key, in := range v {
+			switch at, ok := keys[key]; {
+			case s[path].Kind == "any" || s[path].Kind == "raw":
+			case strings.HasPrefix(string(s[path].Kind), "map "):
+				out = append(out, s.missing(in, within+"{}")...)
+			case !ok:
+				out = append(out, path+" "+key)
+			default:
+				out = append(out, s.missing(in, at)...)
+			}
+		}
+		for key, at := range keys {
+			name := strings.TrimPrefix(strings.TrimPrefix(s[at].Go, s[within].Go), ".")
+			if _, ok := v[key]; !ok && s[at].Omit == "" && !strings.Contains(name, ".") { // or it is embedded, and the pointer nil
+				out = append(out, at)
+			}
+		}
+	case []any:
+		for _, in := range v {
+			if _, ok := s[within+"[]"]; ok {
+				out = append(out, s.missing(in, within+"[]")...)
+			}
+		}
+	}
+	return out
+}
 
 // named gives values the names of their fields for keys.
 func (s fields) named(v any) any {

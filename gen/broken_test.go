@@ -114,7 +114,7 @@ func TestBrokenOutput(t *testing.T) {
 	}
 
 	stdout, stderr, code := outboxgen(t, dir, append([]string{"-diff"}, mended...)...)
-	require.Empty(t, stderr)
+	require.Equal(t, "outboxgen: files are not up to date; run go generate, and commit them\n", stderr)
 	require.Equal(t, 1, code)
 	require.Equal(t, before, files(t, dir))
 	for _, b := range brokenOutputs {

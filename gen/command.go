@@ -102,6 +102,9 @@ func printDiff(stdout, stderr io.Writer, files []File) int {
 			fmt.Fprintf(stderr, "outboxgen: print the diff: %v; redirect it elsewhere\n", err)
 		}
 	}
+	if code != exitOK {
+		fmt.Fprintln(stderr, "outboxgen: files are not up to date; run go generate, and commit them")
+	}
 	return code
 }
 

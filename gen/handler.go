@@ -57,7 +57,7 @@ func (w *writer) handlers(u *unit) {
 	mux, h, opts, skipped := local("mux"), local("h"), local("opts"), local("skipped")
 
 	w.printf("\n// %s handles every event of this package. It grows with each event, so that\n"+
-		"// who promises them all does not compile until the new one is handled, or skipped.\n", handlerType)
+		"// who promises them all does not compile until the new one is handled, or\n// skipped by embedding its Skip type.\n", handlerType)
 	w.printf("type %s interface {\n", handlerType)
 	for _, e := range events {
 		w.printf("Handle%s(%s.Context, %s.Delivery[%s]) error\n", e.typeName(), context, outbox, e.typeName())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"go/types"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +19,8 @@ type guard struct {
 	fields  string // the struct as a literal
 }
 
-// guards returns the guards of the events and of the structs of this package that
-// they reach, sorted. A struct that cannot be spelled here has none.
+// guards returns the guards of the events, of what their upcasts take, and of the
+// structs of this package that those reach, sorted. A struct that cannot be spelled here has none.
 func (u *unit) guards(w *writer) []guard {
 	var out []guard
 	seen := map[string]bool{}
@@ -45,6 +46,9 @@ func (u *unit) guards(w *writer) []guard {
 	}
 	for _, e := range u.events {
 		visit(e.obj.Type(), nil)
+		for _, n := range slices.Sorted(maps.Keys(e.steps)) {
+			visit(e.steps[n].from, nil)
+		}
 	}
 	slices.SortFunc(out, func(a, b guard) int { return cmp.Compare(a.subject, b.subject) })
 	used := map[string]bool{}

@@ -43,7 +43,14 @@ type (
 	ID   = string
 	Line struct{ Count int }
 	Money struct{ Cents int64 }
+	grownV1 struct{ Old int }
 )
+
+//outbox:upcast Bumped from=1
+func fromV1(grownV1) (b Bumped, err error) { return b, err }
+
+//outbox:event a.bumped version=2
+type Bumped struct{ New string }
 `
 	for _, c := range []struct{ what, old, new, guard string }{
 		{"a field more", "Money\n}", "Money\n\tMore int\n}", "staleMade"},
@@ -56,6 +63,7 @@ type (
 		{"no longer embedded", "\tMoney\n}", "\tMoney Money\n}", "staleMade"},
 		{"an alias of something else", "ID   = string", "ID   = int", "staleMade"},
 		{"a struct that it reaches", "Count int", "Count int64", "staleLine"},
+		{"what an upcast takes", "Old int", "Older int", "stalegrownV1"},
 		{"an embedded struct", "Cents int64", "Amount int64", "staleMoney"},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -19,6 +19,18 @@ func (h *history) checkTopic(e *event) (accepted []lock.Accepted) {
 				alias, e.Name.Text, alias)
 		}
 	}
+	for _, other := range h.events {
+		way := []token.Pos{e.spec.Name.Pos()}
+		if other == e || past.Type == e.typeName() || past.Type != other.typeName() {
+			continue
+		}
+		if a := h.allowing(e, "J50", way); a != nil { // the types have changed names
+			accepted = append(accepted, lock.Accepted{Rule: "J50", Reason: a.Allow.Reason})
+			continue
+		}
+		h.report.addf(e.Name.Pos, "J50 topic %q was that of %s, which is an event still: stored rows would be decoded as %s; choose another name for the new topic, "+
+			"or, if the types have changed names, %s", past.Topic, past.Type, e.typeName(), h.writeAllow("J50", way))
+	}
 	if !e.has(past.Topic) { // which is reported, and changes the scope of the keys
 		return nil
 	}

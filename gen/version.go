@@ -3,6 +3,7 @@ package gen
 import (
 	"fmt"
 	"go/token"
+	"go/types"
 	"slices"
 
 	"github.com/typedoutbox/typedoutbox/internal/lock"
@@ -55,17 +56,23 @@ func (h *history) current(e *event) lock.Version {
 			continue
 		}
 		h.report.addf(pos, "%s %s; %s, or set version=%d and register an upcaster%s",
-			verdict.Rule, verdict.Text, verdict.Keep, now.N+1, h.ways(verdict, way))
+			verdict.Rule, verdict.Text, verdict.Keep, now.N+1, h.ways(e, d, verdict, way))
 	}
 	now.Shape = lock.Merge(was.Shape, now.Shape)
 	return now
 }
 
 // ways lists how else a refused change can be made.
-func (h *history) ways(v lock.Verdict, way []token.Pos) string {
+func (h *history) ways(e *event, d lock.Difference, v lock.Verdict, way []token.Pos) string {
+	const together = "compat=backward if old and new relays never run at a time"
 	text := ""
-	if !v.Refused(true) {
-		text = ", or add compat=backward if old and new relays never run at a time"
+	switch {
+	case v.Rule == "J04" && e.Compat.Text == "backward":
+		text = ", or reserve its key with reserved=" + d.Path
+	case v.Rule == "J04":
+		text = ", or add reserved=" + d.Path + " and " + together
+	case !v.Refused(true):
+		text = ", or add " + together
 	}
 	if neverAllowed(v.Rule) {
 		return text
@@ -99,8 +106,11 @@ func (h *history) former(e *event, n int) lock.Version {
 	if was == nil {
 		return lock.Version{N: n, Shape: now}
 	}
+	kept := *was
+	kept.Accepted = slices.Clone(was.Accepted)
 	for _, d := range lock.Diff(was.Shape, now) {
-		if d.Change == lock.Removed { // an upcast need not look at everything
+		if d.Change == lock.Removed {
+			h.unread(e, step, d, &kept)
 			continue
 		}
 		verdict := lock.Judge(d, nil)
@@ -114,5 +124,26 @@ func (h *history) former(e *event, n int) lock.Version {
 		h.report.addf(pos, "%s %s; %s reads the rows of version %d, so give it the field as %s has it there",
 			verdict.Rule, verdict.Text, step.name(), n, lock.Name)
 	}
-	return *was
+	return kept
+}
+
+// unread reports a value in rows of an old version that the type which an upcast
+// takes does not have, unless the lock says that it may be lost.
+func (h *history) unread(e *event, step *upcast, d lock.Difference, kept *lock.Version) {
+	const rule = "J58"
+	if slices.ContainsFunc(kept.Accepted, func(a lock.Accepted) bool { return a.Rule == rule && a.Path == d.Path }) {
+		return
+	}
+	pos, more := step.fn.Name.Pos(), ""
+	if named, ok := types.Unalias(step.from).(*types.Named); ok && named.Obj().Pkg() == h.pkg.Types {
+		pos = named.Obj().Pos()
+		way := []token.Pos{pos}
+		if a := h.allowing(e, rule, way); a != nil {
+			kept.Accepted = append(kept.Accepted, lock.Accepted{Rule: rule, Path: d.Path, Reason: a.Allow.Reason})
+			return
+		}
+		more = ", or, if nobody needs it, " + h.writeAllow(rule, way)
+	}
+	h.report.addf(pos, "J58 field %q is missing from what %s takes: its value in rows of version %d would be dropped without an error; put it back as %s has it%s",
+		d.Path, step.name(), kept.N, lock.Name, more)
 }

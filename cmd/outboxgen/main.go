@@ -179,8 +179,8 @@
 //
 // # The guard
 //
-// The generated file holds the fields and tags of each event, and of the structs
-// of the package that it reaches. When one is edited, the package does not compile
+// The generated file holds the fields and tags of each event, of what its upcasts
+// take, and of the structs of the package that those reach. When one is edited, the package does not compile
 // until outboxgen has run again:
 //
 //	cannot use OrderCreated{} (value of struct type OrderCreated) as
@@ -208,8 +208,7 @@
 // reserved may go. It is for events whose old and new relays never run at a time.
 //
 // A higher version= leaves what the lock has of the others as it is. The type that
-// an upcast takes must go on reading the rows of its version, of which it may leave
-// out fields.
+// an upcast takes must go on reading all that rows of its version hold.
 //
 //	//outbox:allow RULE REASON
 //
@@ -222,13 +221,14 @@
 //
 // The lock also keeps the names and keys of topics:
 //
-//	J50  a topic is renamed without alias=
+//	J50  a topic is renamed without alias=, or given to another type
 //	J52  key= is changed, so that what was enqueued once is enqueued again
 //	J53  order= is changed, so that new rows overtake stored ones
 //	J54  an alias is dropped
 //	J55  an event is removed, or moved to a package whose lock does not know it
 //	J56  version= is lowered
 //	J57  the name of a retired topic is used again
+//	J58  an upcast does not take all that rows of its version hold
 //
 // An event is removed, or an alias dropped, once no rows are left under its name.
 // A comment on a line of its own says so,

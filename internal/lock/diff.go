@@ -36,6 +36,9 @@ type Difference struct {
 // Diff returns what differs, sorted by path. It does not judge. Values of
 // types that hold themselves are compared as deep as they differ.
 func Diff(old, new Shape) []Difference {
+	if slices.EqualFunc(old, new, sameField) {
+		return nil
+	}
 	o, n := tree(old), tree(new)
 	d := differ{seen: map[[2]*node]bool{}, oldGo: countGo(old), newGo: countGo(new)}
 	d.value("", o, n)
@@ -44,6 +47,12 @@ func Diff(old, new Shape) []Difference {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Change, b.Change))
 	})
 	return d.out
+}
+
+// sameField reports whether nothing that is stored of two fields differs.
+func sameField(a, b Field) bool {
+	return a.Path == b.Path && a.Go == b.Go && a.Kind == b.Kind && a.Pointer == b.Pointer && a.Null == b.Null && a.Absent == b.Absent &&
+		a.Omit == b.Omit && a.Quoted == b.Quoted && a.Same == b.Same && slices.Equal(a.Enum, b.Enum)
 }
 
 type differ struct {

@@ -105,7 +105,6 @@ func removed(f *Field, reserved []string) Verdict {
 	if !slices.Contains(reserved, f.Path) {
 		v.Rule, v.Always = "J04", true
 		v.Text += ", and nothing keeps its key from being used for something else"
-		v.Keep += ", or reserve its key with reserved=" + f.Path
 	}
 	return v
 }

@@ -38,4 +38,8 @@ type orderCreatedV1 struct {
 // renamed. Handlers know the event of today alone.
 //
 //outbox:upcast OrderCreated from=1
-func orderCreatedFromV1(old orderCreatedV1) (OrderCreated, error) { return OrderCreated(old), nil }
+func orderCreatedFromV1(old orderCreatedV1) (OrderCreated, error) {
+	return OrderCreated{
+		OrderID: old.OrderID, CustomerID: old.CustomerID, Number: old.Number, SKU: old.SKU, Quantity: old.Quantity,
+	}, nil
+}

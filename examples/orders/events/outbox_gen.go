@@ -25,7 +25,8 @@ func OutboxTopics() []topics.Info {
 }
 
 // OutboxHandler handles every event of this package. It grows with each event, so that
-// who promises them all does not compile until the new one is handled, or skipped.
+// who promises them all does not compile until the new one is handled, or
+// skipped by embedding its Skip type.
 type OutboxHandler interface {
 	HandleOrderCreated(context.Context, outbox.Delivery[OrderCreated]) error
 }
@@ -51,11 +52,20 @@ func (SkipOrderCreated) skipsOrderCreated() {}
 
 // These do not compile when a payload has changed and this file has not: run go generate.
 var _ staleOrderCreated_runGoGenerate = OrderCreated{}
+var _ staleorderCreatedV1_runGoGenerate = orderCreatedV1{}
 
 type staleOrderCreated_runGoGenerate = struct {
 	OrderID    string `json:"order_id"`
 	CustomerID string `json:"customer_id"`
 	Number     int    `json:"customer_order_number"`
+	SKU        string `json:"sku"`
+	Quantity   int    `json:"quantity"`
+}
+
+type staleorderCreatedV1_runGoGenerate = struct {
+	OrderID    string `json:"order_id"`
+	CustomerID string `json:"customer_id"`
+	Number     int    `json:"number"`
 	SKU        string `json:"sku"`
 	Quantity   int    `json:"quantity"`
 }

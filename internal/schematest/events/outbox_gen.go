@@ -35,6 +35,7 @@ var _ staleGrown_runGoGenerate = Grown{}
 var _ staleItem_runGoGenerate = Item{}
 var _ staleOpaque_runGoGenerate = Opaque{}
 var _ staleTree_runGoGenerate = Tree{}
+var _ stalegrownV1_runGoGenerate = grownV1{}
 
 type staleBase_runGoGenerate = struct {
 	ID string `json:"id"`
@@ -93,4 +94,8 @@ type staleTree_runGoGenerate = struct {
 	Name     string          `json:"name"`
 	Children []Tree          `json:"children"`
 	ByName   map[string]Tree `json:"by name"`
+}
+
+type stalegrownV1_runGoGenerate = struct {
+	Euros float64 `json:"euros"`
 }

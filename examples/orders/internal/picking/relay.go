@@ -21,7 +21,7 @@ func NewRelay(name string, db *bun.DB, warehouse *Client, log *slog.Logger) *out
 	mux := outbox.NewMux()
 	// An event that somebody adds does not compile here until it is handled, or
 	// skipped, instead of waiting in the table until a customer calls.
-	events.HandleOutbox(mux, picker{warehouse})
+	events.HandleOutbox(mux, picker{warehouse: warehouse})
 	return &outbox.Relay{
 		DB:             db,
 		Mux:            mux,

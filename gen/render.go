@@ -48,6 +48,9 @@ var predeclared = []string{"error", "int", "int64", "nil", "string", "uint64"}
 // checkHidden reports declarations of the package that hide a predeclared name
 // which the generated code needs.
 func (u *unit) checkHidden(src []byte) {
+	if !slices.ContainsFunc(predeclared, func(name string) bool { return u.taken[name].IsValid() }) {
+		return // as nearly always
+	}
 	f, err := parser.ParseFile(token.NewFileSet(), outputName, src, parser.SkipObjectResolution)
 	if err != nil {
 		return

@@ -382,7 +382,8 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	parallelWaits()
 	code := m.Run()
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	look := time.NewTicker(10 * time.Millisecond)
+	for deadline := time.Now().Add(patience); ; <-look.C {
 		var b bytes.Buffer
 		_ = pprof.Lookup("goroutine").WriteTo(&b, 1)
 		leaked := strings.Contains(b.String(), "outbox.(*engine)") || strings.Contains(b.String(), "outbox.(*CommitHook).notify")

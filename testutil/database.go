@@ -90,7 +90,10 @@ type once[T any] struct {
 }
 
 func (o *once[T]) get(f func() (T, error)) (T, error) {
-	o.Do(func() { o.value, o.err = f() })
+	o.Do(func() {
+		o.err = errors.New("the first test that asked for it did not come back from making it, since it was skipped or failed there")
+		o.value, o.err = f()
+	})
 	return o.value, o.err
 }
 
@@ -171,5 +174,11 @@ func (tmpl *Template) prepare(ctx context.Context, db *bun.DB) (err error) {
 	if err := (outbox.Store{DB: db}).Migrate(ctx); err != nil || tmpl.Migrate == nil {
 		return err
 	}
-	return tmpl.Migrate(ctx, db)
+	if err := tmpl.Migrate(ctx, db); err != nil {
+		return err
+	}
+	if n := db.Stats().InUse; n > 0 { // on SQLite what it has written would not reach the file
+		return fmt.Errorf("connections that Migrate has left in use: %d; close its rows and bun.Conns, and end its transactions", n)
+	}
+	return nil
 }

@@ -74,19 +74,31 @@ func Drain(t testing.TB, relays ...*outbox.Relay) Outcomes {
 		if r.DB == nil {
 			t.Fatal("the DB of a relay is nil; set it to the database of the test")
 		}
-		if first[r.DB] == nil {
-			first[r.DB] = takeSnapshot(t, r.DB)
-		}
+	}
+	groups := byDatabase(relays)
+	for _, group := range groups {
+		first[group[0].DB] = takeSnapshot(t, group[0].DB)
 	}
 	settle(t, first, relays...)
 	var all Outcomes
-	for len(relays) > 0 {
-		db := relays[0].DB
-		elsewhere := func(r *outbox.Relay) bool { return r.DB != db }
-		all = append(all, outcomes(t, first[db], slices.DeleteFunc(slices.Clone(relays), elsewhere)...)...)
-		relays = slices.DeleteFunc(slices.Clone(relays), func(r *outbox.Relay) bool { return !elsewhere(r) })
+	for _, group := range groups {
+		all = append(all, outcomes(t, first[group[0].DB], group...)...)
 	}
 	return all
+}
+
+// byDatabase groups relays. Clones of a bun.DB, with hooks of their own, are one
+// database.
+func byDatabase(relays []*outbox.Relay) (groups [][]*outbox.Relay) {
+	for _, r := range relays {
+		i := slices.IndexFunc(groups, func(group []*outbox.Relay) bool { return group[0].DB.DB == r.DB.DB })
+		if i < 0 {
+			groups = append(groups, []*outbox.Relay{r})
+			continue
+		}
+		groups[i] = append(groups[i], r)
+	}
+	return groups
 }
 
 // snapshot is the table as it was, by id.
@@ -144,13 +156,14 @@ func outcomes(t testing.TB, before snapshot, relays ...*outbox.Relay) Outcomes {
 	var all Outcomes
 	for _, m := range messages {
 		old, existed := before[m.ID]
-		changed := !existed || old.Status != m.Status || old.Attempts != m.Attempts || old.LastError != m.LastError
+		changed := !existed || old.Status != m.Status || old.Attempts != m.Attempts || old.LastError != m.LastError ||
+			!old.AvailableAt.Equal(m.AvailableAt) // another outage spends no attempt and may say the same
 		switch {
 		case m.Status == outbox.StatusSent && changed:
 			all = append(all, Outcome{Sent, m})
 		case m.Status == outbox.StatusFailed && changed:
 			all = append(all, Outcome{Parked, m})
-		case m.Status == outbox.StatusPending && changed && m.LastError != "":
+		case m.Status == outbox.StatusPending && changed && (m.LastError != "" || m.Attempts > old.Attempts):
 			all = append(all, Outcome{Retried, m})
 		case isDue[m.ID] && !taken[m.Topic]:
 			all = append(all, Outcome{Unhandled, m})

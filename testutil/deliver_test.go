@@ -3,6 +3,7 @@ package testutil_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -156,4 +157,46 @@ func TestDrainOverTwoDatabases(t *testing.T) {
 			return nil
 		})).RequireSent(t, 2)
 	require.Equal(t, int32(1), arrived.Load())
+}
+
+// A handler may enqueue for the relay before it, and then fail for good.
+func TestDrainGoesRoundAfterAFailure(t *testing.T) {
+	onEach(t, func(t *testing.T, db *bun.DB) {
+		commit(t, db, paid, orderPaid{OrderID: "1"})
+		failing := &outbox.Relay{DB: db, Mux: outbox.NewMux(), Logger: slog.New(slog.DiscardHandler)}
+		outbox.Handle(failing.Mux, paid, func(_ context.Context, d outbox.Delivery[orderPaid]) error {
+			commit(t, db, created, orderCreated{OrderID: d.Payload.OrderID})
+			return outbox.Permanent(errors.New("refused"))
+		})
+		testutil.Drain(t, handling(db, succeed), failing).Require(t, testutil.Parked, testutil.Sent)
+	})
+}
+
+func TestDrainOverClonesOfOneDatabase(t *testing.T) {
+	onEach(t, func(t *testing.T, db *bun.DB) {
+		commit(t, db, created, orderCreated{OrderID: "1"})
+		other := handling(db, succeed)
+		other.Mux = outbox.NewMux()
+		outbox.Handle(other.Mux, paid, func(context.Context, outbox.Delivery[orderPaid]) error { return nil })
+		testutil.Drain(t, handling(db.WithQueryHook(&outbox.CommitHook{}), succeed), other).RequireSent(t, 1)
+	})
+}
+
+// The second time it leaves the same error, and no attempt.
+func TestDrainTellsOfAnotherOutage(t *testing.T) {
+	onEach(t, func(t *testing.T, db *bun.DB) {
+		commit(t, db, created, orderCreated{OrderID: "1"})
+		relay := handling(db, func(context.Context, outbox.Delivery[orderCreated]) error {
+			return outbox.Unavailable(errors.New("no route to host"))
+		})
+		testutil.Drain(t, relay).Require(t, testutil.Retried)
+		testutil.Advance(t, db, time.Hour)
+		testutil.Drain(t, relay).Require(t, testutil.Retried)
+	})
+}
+
+func TestDeliverAnErrorWithoutText(t *testing.T) {
+	mux := outbox.NewMux()
+	outbox.Handle(mux, created, func(context.Context, outbox.Delivery[orderCreated]) error { return errors.New("") })
+	testutil.Deliver(t, mux, created, orderCreated{}).Require(t, testutil.Retried)
 }

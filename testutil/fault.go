@@ -13,8 +13,8 @@ import (
 )
 
 // Advance lets d pass for the table, by moving all that is in it into the past:
-// retries and delayed messages become due, leases end, sent rows reach the age of
-// retention. To a relay that is running it looks as if it had been cut off from
+// retries and delayed messages become due, leases end, sent rows reach the age at
+// which a relay that Start runs sweeps them, as [Drain] does not. To a relay that is running it looks as if it had been cut off from
 // the database for d. An hour makes everything due that the backoff of a relay
 // with defaults has put off.
 func Advance(t testing.TB, q bun.IDB, d time.Duration) {
@@ -41,7 +41,8 @@ const otherRelay = "another relay"
 
 // LoseLeases gives every claimed message to another relay, as happens to one
 // that was cut off for longer than its ClaimTimeout. The relay that had it finds
-// out when it next renews, four times in its ClaimTimeout, and then cancels the
+// out when it next renews, four times in its ClaimTimeout, so set a short one such
+// as 200 ms: [Drain] does not wait for the 15 s of the default. It then cancels the
 // handler's context with the cause [outbox.ErrLeaseLost]; whatever the handler
 // returns is not recorded. The other relay never delivers: its leases are over
 // after an [Advance] of a minute.
@@ -67,18 +68,19 @@ func LoseLeases(t testing.TB, q bun.IDB) {
 // LoseOutcomes makes it so that whoever sent a message died before that was
 // recorded: every sent message is as a relay leaves it that crashed between the
 // delivery and its settlement, claimed under a lease that is over. The next
-// [Drain] delivers them again, one by one. It fails t if none was sent.
+// [Drain] delivers them again, one by one, but parks those that were sent on their
+// last attempt, as a relay does. It fails t if none was sent.
 func LoseOutcomes(t testing.TB, q bun.IDB) {
 	t.Helper()
-	if n := loseOutcomes(t, q); n == 0 {
+	if n := loseOutcomes(t, q, "true"); n == 0 {
 		t.Fatal("no message has been sent, so there is no outcome to lose; Drain first")
 	}
 }
 
-func loseOutcomes(t testing.TB, q bun.IDB) int {
+func loseOutcomes(t testing.TB, q bun.IDB, where string, args ...any) int {
 	t.Helper()
 	n, err := exec(t, q, "UPDATE outbox_messages SET status = 'claimed', claim_token = '"+uuid.NewString()+
-		"', sent_at = NULL, available_at = claimed_at WHERE status = 'sent'")
+		"', sent_at = NULL, available_at = claimed_at WHERE status = 'sent' AND "+where, args...)
 	if err != nil {
 		t.Fatalf("lose outcomes: %v", err)
 	}
@@ -88,7 +90,7 @@ func loseOutcomes(t testing.TB, q bun.IDB) int {
 // RefuseOutcomes makes the database refuse to record what becomes of a delivery,
 // until mend is called. A relay that runs goes on trying, and delivers nothing
 // twice for it; once it is stopped, the message is left claimed, and another relay
-// delivers it again when the lease is over. It needs the right to create a
+// delivers it again when the lease is over. [Drain] does not end before mend. It needs the right to create a
 // trigger.
 func RefuseOutcomes(t testing.TB, db *bun.DB) (mend func()) {
 	t.Helper()

@@ -143,3 +143,30 @@ func TestRequireIdempotent(t *testing.T) {
 		require.Equal(t, 5, calls)
 	})
 }
+
+// What the relay does not take, or another has sent, is none of its business, and
+// one more delivery than MaxAttempts allows is none of a handler's.
+func TestRequireIdempotentLeavesOthersAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, db *bun.DB) {
+		elsewhere := handling(db, succeed)
+		elsewhere.Mux = outbox.NewMux()
+		outbox.Handle(elsewhere.Mux, refunded, func(context.Context, outbox.Delivery[orderPaid]) error { return nil })
+		commit(t, db, refunded, orderPaid{OrderID: "0"})
+		testutil.Drain(t, elsewhere).RequireSent(t, 1)
+		commit(t, db, paid, orderPaid{OrderID: "1"})
+		commit(t, db, created, orderCreated{OrderID: "1"})
+
+		calls, done := 0, map[string]bool{}
+		relay := handling(db, succeed)
+		relay.Mux = outbox.NewMux()
+		outbox.Handle(relay.Mux, created, func(_ context.Context, d outbox.Delivery[orderCreated]) error {
+			calls++
+			done[d.Payload.OrderID] = true
+			return nil
+		}, outbox.MaxAttempts(1))
+		all := testutil.RequireIdempotent(t, relay, func() any { return len(done) })
+		require.Len(t, all.Of(testutil.Sent), 1, all)
+		require.Equal(t, 2, calls)
+		require.Equal(t, outbox.StatusSent, testutil.RequireEnqueued(t, db, refunded).Message.Status)
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"testing"
 	"time"
 
@@ -260,6 +261,16 @@ var failures = []struct {
 			})
 		}), func() any { return done })
 	}},
+	{"idempotent-enqueues-later", func(t testing.TB, db *bun.DB) {
+		commit(t, db, created, orderCreated{OrderID: "1"})
+		done := false
+		testutil.RequireIdempotent(t, handling(db, func(ctx context.Context, _ outbox.Delivery[orderCreated]) error {
+			done = true
+			return db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+				return outbox.Enqueue(ctx, tx, refunded, orderPaid{OrderID: "1"}, outbox.After(time.Hour))
+			})
+		}), func() any { return done })
+	}},
 	{"idempotent-fails", func(t testing.TB, db *bun.DB) {
 		commit(t, db, created, orderCreated{OrderID: "1"})
 		calls := 0
@@ -299,6 +310,24 @@ var failures = []struct {
 	{"template", func(t testing.TB, _ *bun.DB) {
 		broken := testutil.Template{Migrate: func(context.Context, *bun.DB) error { return errors.New("no such column") }}
 		broken.SQLite(t)
+	}},
+	{"template-leaks", func(t testing.TB, _ *bun.DB) {
+		leaky := testutil.Template{Migrate: func(ctx context.Context, db *bun.DB) error {
+			rows, err := db.QueryContext(ctx, "SELECT 1")
+			t.Cleanup(func() { _ = rows.Close() })
+			return err
+		}}
+		leaky.SQLite(t)
+	}},
+	{"template-left", func(t testing.TB, _ *bun.DB) {
+		left := testutil.Template{Migrate: func(context.Context, *bun.DB) error { runtime.Goexit(); return nil }}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			left.SQLite(t)
+		}()
+		<-done
+		left.SQLite(t)
 	}},
 }
 

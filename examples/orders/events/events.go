@@ -39,7 +39,9 @@ type orderCreatedV1 struct {
 //
 //outbox:upcast OrderCreated from=1
 func orderCreatedFromV1(old orderCreatedV1) (OrderCreated, error) {
-	return OrderCreated{
-		OrderID: old.OrderID, CustomerID: old.CustomerID, Number: old.Number, SKU: old.SKU, Quantity: old.Quantity,
-	}, nil
+	created := OrderCreated{
+		OrderID: old.OrderID, CustomerID: old.CustomerID, SKU: old.SKU, Quantity: old.Quantity,
+	}
+	created.Number = old.Number // all that is new is its key
+	return created, nil
 }

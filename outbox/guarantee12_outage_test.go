@@ -394,8 +394,16 @@ func TestFileThatStaysLockedIsAnOutage(t *testing.T) {
 	for _, operation := range []string{"renew", "record"} {
 		t.Run(operation, func(t *testing.T) {
 			onSQLite(t, func(t *testing.T, f *fixture) {
-				begun, held := make(chan struct{}, 1), make(gate)
-				log := &logs{}
+				begun, held, unlocked := make(chan struct{}, 1), make(gate), make(gate)
+				log, through := &logs{}, &faults{}
+				if operation == "record" {
+					through.onBefore(func(query string) error {
+						if isRenew(query) { // or the lines are about renewals, if those are the first to fail
+							unlocked.pass(t)
+						}
+						return nil
+					})
+				}
 				impatient := *f
 				impatient.url += "?_pragma=busy_timeout(1000)&_txlock=immediate&x=" // the first wins
 				r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error {
@@ -403,7 +411,7 @@ func TestFileThatStaysLockedIsAnOutage(t *testing.T) {
 					held.pass(t)
 					return nil
 				}))
-				r.DB, r.Logger = impatient.connect(t, nil), log.logger()
+				r.DB, r.Logger = impatient.connect(t, through), log.logger()
 				r.Retention = -1 // or the line is about a sweep
 				if operation == "renew" {
 					r.ClaimTimeout = 5 * time.Second
@@ -418,6 +426,7 @@ func TestFileThatStaysLockedIsAnOutage(t *testing.T) {
 				eventually(t, func() bool { return log.count("operation="+operation) > 0 }, "it is logged")
 				require.LessOrEqual(t, log.count(outageLine), 3, "few lines")
 				unlock()
+				unlocked.open()
 				if operation == "renew" {
 					held.open()
 				}

@@ -231,6 +231,13 @@ var failures = []struct {
 		testutil.Drain(t, handling(db, answer))
 		testutil.WaitFor(hurried{t, 0}, db, created, outbox.StatusSent, order("parked"))
 	}},
+	{"wait-undecodable", func(t testing.TB, db *bun.DB) {
+		commit(t, db, topics.New[string]("orders.created", nil), "x")
+		testutil.WaitFor(hurried{t, 0}, db, created, outbox.StatusPending, func(orderCreated) bool {
+			t.Error("a match function was called")
+			return true
+		})
+	}},
 	{"wait-none", func(t testing.TB, db *bun.DB) { testutil.WaitFor(hurried{t, 0}, db, created, outbox.StatusSent) }},
 	{"lose-no-lease", func(t testing.TB, db *bun.DB) { testutil.LoseLeases(t, db) }},
 	{"lose-cannot", func(t testing.TB, db *bun.DB) {

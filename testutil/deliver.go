@@ -2,7 +2,6 @@ package testutil
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +32,7 @@ func Deliver[T any](t testing.TB, mux *outbox.Mux, topic topics.Topic[T], v T, o
 		if _, err := exec(t, db, "UPDATE outbox_messages SET available_at = created_at"); err != nil { // whatever its delay
 			t.Fatal(err)
 		}
-		relay := &outbox.Relay{DB: db, Mux: mux, Logger: slog.New(slog.DiscardHandler)}
+		relay := &outbox.Relay{DB: db, Mux: mux}
 		before := takeSnapshot(t, db)
 		settle(t, map[*bun.DB]snapshot{db: before}, relay)
 		all = outcomes(t, before, relay)
@@ -58,7 +57,10 @@ func handled(mux *outbox.Mux) string {
 // their handlers enqueue meanwhile, until nothing is left to do. It returns the
 // outcomes of the messages that something happened to, and of those that are due
 // and were not delivered; what is not due yet is left out. A message that was
-// tried again in between is there once, as it is at the end.
+// tried again in between is there once, as it is at the end. A relay without a
+// Logger logs nothing meanwhile: the outcomes say it. Handlers run on goroutines
+// of the relay: return what goes wrong as an error, which is in the outcome, and
+// call t.FailNow and what calls it, such as testify's require, only afterwards.
 //
 // It fails t when it does not come to an end: if more than 10,000 messages are
 // enqueued meanwhile, or if the time of the test, 10 s at most, is over. Use

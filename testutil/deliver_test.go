@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -199,6 +200,25 @@ func requireSameUnhandled(t *testing.T, relay *outbox.Relay, all testutil.Outcom
 		n += s.Count
 	}
 	require.Len(t, all.Of(testutil.Unhandled), n)
+}
+
+// Without a Logger a relay would log to the default.
+func TestDrainIsQuiet(t *testing.T) {
+	var log strings.Builder
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	db := testutil.SQLite(t)
+	relay := handling(db, answer)
+	for _, logger := range []*slog.Logger{nil, slog.Default()} {
+		relay.Logger = logger
+		commit(t, db, created, orderCreated{OrderID: "parked"})
+		testutil.Drain(t, relay).Of(testutil.Parked)[0].Require(t, testutil.Parked)
+		require.Equal(t, logger, relay.Logger)
+		require.Equal(t, logger == nil, log.String() == "", log.String())
+		_, err := db.ExecContext(t.Context(), "DELETE FROM outbox_messages")
+		require.NoError(t, err)
+	}
 }
 
 func TestDrainOverTwoDatabases(t *testing.T) {

@@ -91,12 +91,13 @@ func (all Outcomes) Require(t testing.TB, want ...Result) Outcomes {
 
 // RequireSent fails t unless exactly n messages were sent, and nothing else
 // happened. Without it, a test of a handler passes when the handler was never
-// called.
-func (all Outcomes) RequireSent(t testing.TB, n int) {
+// called. It returns the outcomes.
+func (all Outcomes) RequireSent(t testing.TB, n int) Outcomes {
 	t.Helper()
 	if sent := len(all.Of(Sent)); sent != n || sent != len(all) {
 		t.Fatalf("want exactly %d sent and nothing else, but this happened:\n%v", n, all)
 	}
+	return all
 }
 
 // String describes the outcomes, each on a line.

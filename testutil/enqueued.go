@@ -65,7 +65,8 @@ func RequireEnqueuedEqual[T any](t testing.TB, q bun.IDB, topic topics.Topic[T],
 // derived or given; the headers in opts, beside which there may be others; and
 // when the message was due first, which must agree to the millisecond, as the
 // delay of [outbox.After] or the time of [outbox.At]. A message that has been
-// delivered is no longer due when it was at first: assert before.
+// delivered is no longer due when it was at first, and [Advance] moves the time
+// of an At: assert before. An [outbox.Into] in opts is left as it is.
 func RequireEnqueuedAs[T any](t testing.TB, q bun.IDB, topic topics.Topic[T], want T, opts ...outbox.EnqueueOption) outbox.Delivery[T] {
 	t.Helper()
 	l := list(t, q, topic)
@@ -77,7 +78,7 @@ func RequireEnqueuedAs[T any](t testing.TB, q bun.IDB, topic topics.Topic[T], wa
 	}
 	found := l.matching()
 	if len(found) != 1 {
-		t.Fatal(l.report(t, "want exactly one message of %s like this, found %d: %s", l.title, len(found), describe(m)))
+		t.Fatal(l.report(t, "want exactly one message of %s like this, found %d: %s", l.title, len(found), describe(m.Message)))
 	}
 	return found[0].delivery()
 }

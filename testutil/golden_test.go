@@ -162,6 +162,22 @@ var failures = []struct {
 		}
 		testutil.RequireAllEnqueued(t, db, created)
 	}},
+	{"all-late", func(t testing.TB, db *bun.DB) {
+		var want []orderCreated
+		for n := range 25 {
+			want = append(want, orderCreated{Cents: n})
+			commit(t, db, created, orderCreated{Cents: n + n/23*1000}) // from the 24th on
+		}
+		testutil.RequireAllEnqueued(t, db, created, want...)
+	}},
+	{"all-different", func(t testing.TB, db *bun.DB) {
+		var want []orderCreated
+		for n := range 25 {
+			want = append(want, orderCreated{Cents: n})
+			commit(t, db, created, orderCreated{Cents: 100 + n})
+		}
+		testutil.RequireAllEnqueued(t, db, created, want...)
+	}},
 	{"not-enqueued", func(t testing.TB, db *bun.DB) {
 		commit(t, db, created, orderCreated{OrderID: "1"})
 		testutil.RequireNotEnqueued(t, db, created)

@@ -110,6 +110,38 @@ var failures = []struct {
 		})
 		testutil.RequireEnqueuedEqual(t, db, created, orderCreated{OrderID: "1"})
 	}},
+	{"equal-savepoint-rolled-back", func(t testing.TB, db *bun.DB) {
+		require.NoError(t, db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
+			if err := outbox.Enqueue(ctx, tx, paid, orderPaid{OrderID: "1"}); err != nil {
+				return err
+			}
+			_ = tx.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+				return errors.Join(outbox.Enqueue(ctx, tx, created, orderCreated{OrderID: "1"}), errors.New("no"))
+			})
+			return nil
+		}))
+		testutil.RequireEnqueuedEqual(t, db, created, orderCreated{OrderID: "1"})
+	}},
+	{"equal-savepoint-within-transaction", func(t testing.TB, db *bun.DB) {
+		require.NoError(t, db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
+			_ = tx.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+				return errors.Join(outbox.Enqueue(ctx, tx, created, orderCreated{OrderID: "1"}), errors.New("no"))
+			})
+			testutil.RequireEnqueuedEqual(t, tx, created, orderCreated{OrderID: "1"})
+			return nil
+		}))
+	}},
+	{"equal-savepoint-not-committed", func(t testing.TB, db *bun.DB) {
+		require.NoError(t, db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
+			if err := tx.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+				return outbox.Enqueue(ctx, tx, created, orderCreated{OrderID: "1"})
+			}); err != nil {
+				return err
+			}
+			testutil.RequireEnqueuedEqual(t, db, created, orderCreated{OrderID: "1"})
+			return nil
+		}))
+	}},
 	{"equal-no-payload", func(t testing.TB, db *bun.DB) {
 		testutil.RequireEnqueuedEqual(t, db, created, orderCreated{OrderID: "\xff"})
 	}},

@@ -300,6 +300,16 @@ var failures = []struct {
 		testutil.LoseLeases(t, db)
 		testutil.Advance(t, db, time.Hour)
 	}},
+	{"locked", func(t testing.TB, db *bun.DB) {
+		tx := locked(t, db)
+		defer func() { require.NoError(t, tx.Rollback()) }()
+		testutil.Advance(t, db, time.Hour)
+	}},
+	{"locked-drain", func(t testing.TB, db *bun.DB) {
+		tx := locked(t, db)
+		defer func() { require.NoError(t, tx.Rollback()) }()
+		testutil.Drain(t, handling(db, succeed))
+	}},
 	{"refuse-cannot", func(t testing.TB, db *bun.DB) {
 		require.NoError(t, db.Close())
 		testutil.RefuseOutcomes(t, db)
@@ -391,6 +401,29 @@ var failures = []struct {
 		<-done
 		left.SQLite(t)
 	}},
+}
+
+// locked returns a transaction that holds db, for which its connections do not
+// wait long.
+func locked(t testing.TB, db *bun.DB) bun.Tx {
+	t.Helper()
+	commit(t, db, created, orderCreated{OrderID: "1"})
+	const most = 6 // that are used at once
+	db.SetMaxIdleConns(most)
+	var conns []bun.Conn
+	for range most {
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		_, err = conn.ExecContext(t.Context(), "PRAGMA busy_timeout = 1")
+		require.NoError(t, err)
+		conns = append(conns, conn)
+	}
+	for _, conn := range conns {
+		require.NoError(t, conn.Close())
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	return tx
 }
 
 // hurried is a test whose time is nearly over.

@@ -205,6 +205,21 @@ func watchOn(t testing.TB, q bun.IDB) (w *watch) {
 	return w
 }
 
+// explainLocked says who holds an SQLite database, if err is that somebody does.
+func explainLocked(t testing.TB, q bun.IDB, err error) error {
+	if err == nil || !isSQLite(q) || !strings.Contains(err.Error(), "database is locked") {
+		return err
+	}
+	if w := watchOn(t, q); w != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.open) > 0 {
+			return fmt.Errorf("%w; %s is open and holds it, commit it or roll it back first", err, w.open[0].scopes[0].what)
+		}
+	}
+	return fmt.Errorf("%w; an open transaction holds it, commit it or roll it back first", err)
+}
+
 // unseen says which transactions hold messages of topics that q does not see, as
 // far as that can be known.
 func unseen(t testing.TB, q bun.IDB, topics []string) string {

@@ -56,7 +56,7 @@ func settle(t testing.TB, before map[*bun.DB]snapshot, relays ...*outbox.Relay) 
 		select {
 		case err := <-done:
 			if err != nil {
-				t.Fatalf("the relay cannot drain: %v", err)
+				t.Fatalf("the relay cannot drain: %v", explainLocked(t, relays[0].DB, err))
 			}
 			return
 		case <-tick.C:

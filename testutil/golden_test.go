@@ -379,6 +379,10 @@ var failures = []struct {
 		_, err := testutil.SQLite(t).Conn(context.Background())
 		require.NoError(t, err)
 	}},
+	{"leaked-plain-transaction", func(t testing.TB, _ *bun.DB) {
+		_, err := testutil.SQLite(t).DB.BeginTx(context.Background(), nil)
+		require.NoError(t, err)
+	}},
 	{"template", func(t testing.TB, _ *bun.DB) {
 		broken := testutil.Template{Migrate: func(context.Context, *bun.DB) error { return errors.New("no such column") }}
 		broken.SQLite(t)

@@ -41,7 +41,8 @@ func requireIdle(t testing.TB, db *bun.DB) {
 	for deadline := time.Now().Add(idleGrace); db.Stats().InUse > 0; <-tick.C {
 		if time.Now().After(deadline) {
 			t.Errorf("connections of the test database still in use at the end of the test: %d; "+
-				"close rows and bun.Conns, and wait for relays that Start has started", db.Stats().InUse)
+				"close rows and bun.Conns, wait for relays that Start has started, "+
+				"and end what was begun on the sql.DB within, where no line is known", db.Stats().InUse)
 			return
 		}
 	}

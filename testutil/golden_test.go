@@ -142,6 +142,11 @@ var failures = []struct {
 			return nil
 		}))
 	}},
+	{"equal-odd-names", func(t testing.TB, db *bun.DB) {
+		numbers := topics.New[map[string]any]("numbers", nil)
+		commit(t, db, numbers, map[string]any{"a": map[string]any{"b": 1}, "": 2})
+		testutil.RequireEnqueuedEqual(t, db, numbers, map[string]any{"a.b": 1, " ": 2})
+	}},
 	{"equal-no-payload", func(t testing.TB, db *bun.DB) {
 		testutil.RequireEnqueuedEqual(t, db, created, orderCreated{OrderID: "\xff"})
 	}},

@@ -41,6 +41,37 @@ func align(n, m int, same func(i, j int) bool) []step {
 	return steps
 }
 
+// alternate puts what is missing in a run of differences beside what might be
+// there in its place.
+func alternate(steps []step) []step {
+	out := make([]step, 0, len(steps))
+	var missing, extra []step
+	flush := func() {
+		for i := range max(len(missing), len(extra)) {
+			if i < len(missing) {
+				out = append(out, missing[i])
+			}
+			if i < len(extra) {
+				out = append(out, extra[i])
+			}
+		}
+		missing, extra = missing[:0], extra[:0]
+	}
+	for _, s := range steps {
+		switch {
+		case s.found < 0:
+			missing = append(missing, s)
+		case s.want < 0:
+			extra = append(extra, s)
+		default:
+			flush()
+			out = append(out, s)
+		}
+	}
+	flush()
+	return out
+}
+
 // unmatched returns the indexes of both sequences that have no counterpart in
 // the other, wherever it stands.
 func unmatched(n, m int, same func(i, j int) bool) (missing, extra []int) {

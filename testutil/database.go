@@ -35,8 +35,9 @@ const sqliteSettings = "_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pr
 // for the first. (In memory, where SQLite has no WAL, a reader would wait for
 // the transaction of its own test.) It does not survive a power failure.
 //
-// A transaction that is still open when t ends, or a connection in use, fails t
-// with where it was begun. For tables of your own, see [Template].
+// A transaction that is still open when t ends fails t with where it was begun; a
+// connection in use, that of a transaction begun on the sql.DB within included,
+// with how many there are. For tables of your own, see [Template].
 func SQLite(t testing.TB) *bun.DB {
 	t.Helper()
 	return plain.SQLite(t)

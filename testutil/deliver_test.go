@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -144,6 +145,80 @@ func TestDrainTellsWhatHappened(t *testing.T) {
 		testutil.Advance(t, db, 31*time.Minute)
 		require.Len(t, testutil.Drain(t, relay).Of(testutil.Sent), 1)
 	})
+}
+
+// What a relay takes is a matter of the version, too.
+func TestDrainTellsVersionsApart(t *testing.T) {
+	newer := topics.New("orders.created", &topics.Options[orderCreated]{Version: 2})
+	newerAlias := topics.New("order-created", &topics.Options[orderCreated]{Version: 2})
+	onEach(t, func(t *testing.T, db *bun.DB) {
+		relay := handling(db, answer)
+		commit(t, db, created, orderCreated{OrderID: "parked"})
+		commit(t, db, newer, orderCreated{})
+		commit(t, db, created, orderCreated{}, outbox.OrderKey("parked"))
+		commit(t, db, createdOnceNamed, orderCreated{}, outbox.OrderKey("parked"))
+		commit(t, db, newerAlias, orderCreated{})
+		all := testutil.Drain(t, relay).Require(t, testutil.Parked,
+			testutil.Unhandled, testutil.Waiting, testutil.Waiting, testutil.Unhandled)
+		require.Equal(t, `unhandled orders.created {"order_id":"","cents":0} version=2`, all[1].String())
+		requireSameUnhandled(t, relay, all)
+
+		_, err := db.ExecContext(t.Context(), "UPDATE outbox_messages SET version = 1")
+		require.NoError(t, err)
+		testutil.Drain(t, relay).Require(t, testutil.Sent, testutil.Waiting, testutil.Waiting, testutil.Sent)
+	})
+}
+
+func TestDrainTellsPrefixesApart(t *testing.T) {
+	onEach(t, func(t *testing.T, db *bun.DB) {
+		commit(t, db, created, orderCreated{OrderID: "1"})
+		commit(t, db, topics.New[int]("order", nil), 1)
+		relay := &outbox.Relay{DB: db, TopicPrefix: "orders.", Deliver: func(context.Context, outbox.Message) error { return nil }}
+		requireSameUnhandled(t, relay, testutil.Drain(t, relay).Require(t, testutil.Sent, testutil.Unhandled))
+	})
+}
+
+// A lease that is over waits for a relay that takes its topic.
+func TestDrainTellsOfALeaseThatNobodyTakesOver(t *testing.T) {
+	onEach(t, func(t *testing.T, db *bun.DB) {
+		commit(t, db, created, orderCreated{OrderID: "1"})
+		testutil.Drain(t, handling(db, succeed)).RequireSent(t, 1)
+		testutil.LoseOutcomes(t, db)
+		other := &outbox.Relay{DB: db, Mux: outbox.NewMux()}
+		outbox.Handle(other.Mux, paid, func(context.Context, outbox.Delivery[orderPaid]) error { return nil })
+		requireSameUnhandled(t, other, testutil.Drain(t, other).Require(t, testutil.Unhandled))
+	})
+}
+
+// requireSameUnhandled fails t unless relay itself counts as many.
+func requireSameUnhandled(t *testing.T, relay *outbox.Relay, all testutil.Outcomes) {
+	t.Helper()
+	stats, err := relay.Unhandled(t.Context())
+	require.NoError(t, err)
+	n := 0
+	for _, s := range stats {
+		n += s.Count
+	}
+	require.Len(t, all.Of(testutil.Unhandled), n)
+}
+
+// Without a Logger a relay would log to the default.
+func TestDrainIsQuiet(t *testing.T) {
+	var log strings.Builder
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	db := testutil.SQLite(t)
+	relay := handling(db, answer)
+	for _, logger := range []*slog.Logger{nil, slog.Default()} {
+		relay.Logger = logger
+		commit(t, db, created, orderCreated{OrderID: "parked"})
+		testutil.Drain(t, relay).Of(testutil.Parked)[0].Require(t, testutil.Parked)
+		require.Equal(t, logger, relay.Logger)
+		require.Equal(t, logger == nil, log.String() == "", log.String())
+		_, err := db.ExecContext(t.Context(), "DELETE FROM outbox_messages")
+		require.NoError(t, err)
+	}
 }
 
 func TestDrainOverTwoDatabases(t *testing.T) {

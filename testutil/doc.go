@@ -21,7 +21,9 @@
 // bun.Tx at what that transaction has enqueued, too. [AllEnqueued] is for
 // conditions that they do not have. Every failure says what is enqueued instead,
 // nearest first, and where else it might be: on another topic, or in a
-// transaction that is not committed or was rolled back.
+// transaction or savepoint that is not committed or was rolled back. That is known
+// on the databases of this package, for what RunInTx and BeginTx of bun have begun;
+// while several transactions are open, only if Enqueue has the context of its own.
 //
 // # What handlers do
 //

@@ -1,6 +1,8 @@
 package testutil_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -31,7 +33,11 @@ func TestRequireEnqueuedAs(t *testing.T) {
 		{name: "wrong delay", enqueued: options{outbox.After(time.Second)}, want: options{outbox.After(time.Minute)}, says: `delay is 1s, want 1m0s`},
 		{name: "no delay", want: options{outbox.After(time.Minute)}, says: `delay is 0s, want 1m0s`},
 		{name: "time", enqueued: options{outbox.At(at)}, want: options{outbox.At(at)}},
-		{name: "wrong time", enqueued: options{outbox.At(at)}, want: options{outbox.At(at.Add(time.Second))}, says: `delay is `},
+		{name: "earlier", enqueued: options{outbox.At(at)}, want: options{outbox.At(at.Add(time.Second))}, says: `s later; if that is how far the test has advanced, assert before Advance`},
+		{name: "later", enqueued: options{outbox.At(at)}, want: options{outbox.At(at.Add(-time.Second))}, says: `s earlier`},
+		{name: "not at a time", want: options{outbox.At(at)}, says: `due is `},
+		{name: "no time", enqueued: options{outbox.At(time.Time{})}, want: options{outbox.At(time.Time{})}},
+		{name: "receipt", want: options{outbox.Into(&outbox.Receipt{})}},
 		{name: "header among others", enqueued: options{outbox.Header("a", "1"), outbox.Header("b", "2")}, want: options{outbox.Header("a", "1")}},
 		{name: "wrong header", enqueued: options{outbox.Header("a", "1")}, want: options{outbox.Header("a", "2")}, says: `header a is "1", want "2"`},
 		{name: "no header", want: options{outbox.Header("a", "")}, says: `header a is absent, want ""`},
@@ -66,16 +72,30 @@ func TestRequireEnqueuedAsLooksAtPayloadAndVersion(t *testing.T) {
 		Upcast:  map[int]topics.Upcaster{1: topics.Upcast(func(e orderCreated) (orderCreated, error) { return e, nil })},
 	})
 	require.Contains(t, says(newer, orderCreated{OrderID: "1"}), "version is 1, want 2")
+
+	testutil.Drain(t, handling(db, func(context.Context, outbox.Delivery[orderCreated]) error { return errors.New("no") }))
+	require.Contains(t, says(created, orderCreated{OrderID: "1"}), "want 0s; a delivery changes that, assert before")
 }
 
 // A time is one, however long ago the message was enqueued.
 func TestRequireEnqueuedAsComparesTimes(t *testing.T) {
 	db := testutil.SQLite(t)
-	at := time.Date(2031, 4, 5, 6, 7, 8, 0, time.UTC)
-	commit(t, db, paid, orderPaid{OrderID: "1"}, outbox.At(at))
-	_, err := db.ExecContext(t.Context(), "UPDATE outbox_messages SET created_at = '2020-01-01 00:00:00.000'")
-	require.NoError(t, err)
-	testutil.RequireEnqueuedAs(t, db, paid, orderPaid{OrderID: "1"}, outbox.At(at))
+	for _, at := range []time.Time{time.Date(2101, 4, 5, 6, 7, 8, 0, time.UTC), time.Date(2001, 4, 5, 6, 7, 8, 0, time.UTC)} {
+		commit(t, db, paid, orderPaid{OrderID: at.String()}, outbox.At(at))
+		_, err := db.ExecContext(t.Context(), "UPDATE outbox_messages SET created_at = '2020-01-01 00:00:00.000'")
+		require.NoError(t, err)
+		testutil.RequireEnqueuedAs(t, db, paid, orderPaid{OrderID: at.String()}, outbox.At(at))
+	}
+}
+
+// A test passes the options that it has enqueued with, receipt included.
+func TestRequireEnqueuedAsLeavesReceipts(t *testing.T) {
+	db := testutil.SQLite(t)
+	var receipt outbox.Receipt
+	opts := []outbox.EnqueueOption{outbox.Into(&receipt), outbox.Header("a", "1")}
+	commit(t, db, created, orderCreated{OrderID: "1"}, opts...)
+	d := testutil.RequireEnqueuedAs(t, db, created, orderCreated{OrderID: "1"}, opts...)
+	require.Equal(t, d.Message.ID, receipt.ID)
 }
 
 func TestRequireAllEnqueued(t *testing.T) {

@@ -14,9 +14,12 @@ import (
 
 // Advance lets d pass for the table, by moving all that is in it into the past:
 // retries and delayed messages become due, leases end, sent rows reach the age at
-// which a relay that Start runs sweeps them, as [Drain] does not. To a relay that is running it looks as if it had been cut off from
-// the database for d. An hour makes everything due that the backoff of a relay
-// with defaults has put off.
+// which a relay that Start runs sweeps them, as [Drain] does not. To a relay that
+// is running it looks as if it had been cut off from the database for d. An hour
+// makes everything due that the backoff of a relay with defaults has put off.
+//
+// On SQLite a transaction of the test that is open holds the database: commit it
+// first, or pass its bun.Tx as q. That goes for all that changes the table.
 func Advance(t testing.TB, q bun.IDB, d time.Duration) {
 	t.Helper()
 	shifted := func(column string) string {
@@ -90,8 +93,8 @@ func loseOutcomes(t testing.TB, q bun.IDB, where string, args ...any) int {
 // RefuseOutcomes makes the database refuse to record what becomes of a delivery,
 // until mend is called. A relay that runs goes on trying, and delivers nothing
 // twice for it; once it is stopped, the message is left claimed, and another relay
-// delivers it again when the lease is over. [Drain] does not end before mend. It needs the right to create a
-// trigger.
+// delivers it again when the lease is over. [Drain] does not end before mend. It
+// needs the right to create a trigger.
 func RefuseOutcomes(t testing.TB, db *bun.DB) (mend func()) {
 	t.Helper()
 	const recorded = "WHEN (OLD.status = 'claimed' AND NEW.status <> 'claimed')"

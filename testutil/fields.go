@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // differences compares two JSON documents leaf by leaf: how many are equal, and
@@ -35,7 +36,8 @@ func differences(want, got json.RawMessage) (equal int, lines []string) {
 }
 
 // leaves returns the numbers, strings, booleans, nulls and empty containers of a
-// document, each as JSON, by where they are, such as lines[0].sku.
+// document, each as JSON, by where they are, such as lines[0].sku. A name that is
+// not made of letters, digits, - and _ is quoted.
 func leaves(doc json.RawMessage) map[string]string {
 	found := map[string]string{}
 	decoder := json.NewDecoder(bytes.NewReader(doc))
@@ -53,7 +55,7 @@ func addLeaves(found map[string]string, path string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, member := range v {
-			addLeaves(found, strings.TrimPrefix(path+"."+name, "."), member)
+			addLeaves(found, memberPath(path, name), member)
 		}
 		if len(v) > 0 {
 			return
@@ -74,6 +76,17 @@ func addLeaves(found map[string]string, path string, v any) {
 		text = fmt.Append(nil, v)
 	}
 	found[path] = string(text)
+}
+
+func memberPath(path, name string) string {
+	plain := func(r rune) bool { return r == '_' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r) }
+	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
+		name = strconv.Quote(name)
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
 }
 
 // apart shortens two long texts to where they differ.

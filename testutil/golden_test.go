@@ -29,6 +29,7 @@ var varies = []struct {
 	instead string
 }{
 	{regexp.MustCompile(`_test\.go:\d+`), "_test.go:LINE"},
+	{regexp.MustCompile(`delay=\d{4,}h\S+`), "delay=YEARS"},
 	{regexp.MustCompile(`, in [0-9.]+s:`), ", in WAIT:"},
 	{regexp.MustCompile(`not done after [0-9.]+s`), "not done after TIME"},
 	{regexp.MustCompile(`\d{5,} enqueued meanwhile, \d+ to be`), "MANY enqueued meanwhile, SOME to be"},
@@ -109,6 +110,43 @@ var failures = []struct {
 		})
 		testutil.RequireEnqueuedEqual(t, db, created, orderCreated{OrderID: "1"})
 	}},
+	{"equal-savepoint-rolled-back", func(t testing.TB, db *bun.DB) {
+		require.NoError(t, db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
+			if err := outbox.Enqueue(ctx, tx, paid, orderPaid{OrderID: "1"}); err != nil {
+				return err
+			}
+			_ = tx.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+				return errors.Join(outbox.Enqueue(ctx, tx, created, orderCreated{OrderID: "1"}), errors.New("no"))
+			})
+			return nil
+		}))
+		testutil.RequireEnqueuedEqual(t, db, created, orderCreated{OrderID: "1"})
+	}},
+	{"equal-savepoint-within-transaction", func(t testing.TB, db *bun.DB) {
+		require.NoError(t, db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
+			_ = tx.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+				return errors.Join(outbox.Enqueue(ctx, tx, created, orderCreated{OrderID: "1"}), errors.New("no"))
+			})
+			testutil.RequireEnqueuedEqual(t, tx, created, orderCreated{OrderID: "1"})
+			return nil
+		}))
+	}},
+	{"equal-savepoint-not-committed", func(t testing.TB, db *bun.DB) {
+		require.NoError(t, db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {
+			if err := tx.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+				return outbox.Enqueue(ctx, tx, created, orderCreated{OrderID: "1"})
+			}); err != nil {
+				return err
+			}
+			testutil.RequireEnqueuedEqual(t, db, created, orderCreated{OrderID: "1"})
+			return nil
+		}))
+	}},
+	{"equal-odd-names", func(t testing.TB, db *bun.DB) {
+		numbers := topics.New[map[string]any]("numbers", nil)
+		commit(t, db, numbers, map[string]any{"a": map[string]any{"b": 1}, "": 2})
+		testutil.RequireEnqueuedEqual(t, db, numbers, map[string]any{"a.b": 1, " ": 2})
+	}},
 	{"equal-no-payload", func(t testing.TB, db *bun.DB) {
 		testutil.RequireEnqueuedEqual(t, db, created, orderCreated{OrderID: "\xff"})
 	}},
@@ -121,6 +159,12 @@ var failures = []struct {
 			outbox.Key("k"), outbox.OrderKey(""), outbox.After(time.Minute), outbox.Header("tenant", "b"))
 		testutil.RequireEnqueuedAs(t, db, created, orderCreated{OrderID: "1"},
 			outbox.After(time.Hour), outbox.Header("tenant", "a"), outbox.Header("trace", "7"))
+	}},
+	{"as-at-advanced", func(t testing.TB, db *bun.DB) {
+		at := time.Date(2101, 4, 5, 6, 7, 8, 0, time.UTC)
+		commit(t, db, created, orderCreated{OrderID: "1"}, outbox.At(at))
+		testutil.Advance(t, db, time.Hour)
+		testutil.RequireEnqueuedAs(t, db, created, orderCreated{OrderID: "1"}, outbox.At(at))
 	}},
 	{"as-no-message", func(t testing.TB, db *bun.DB) {
 		testutil.RequireEnqueuedAs(t, db, created, orderCreated{}, outbox.Key("\xff"))
@@ -154,6 +198,22 @@ var failures = []struct {
 			commit(t, db, created, orderCreated{Cents: n})
 		}
 		testutil.RequireAllEnqueued(t, db, created)
+	}},
+	{"all-late", func(t testing.TB, db *bun.DB) {
+		var want []orderCreated
+		for n := range 25 {
+			want = append(want, orderCreated{Cents: n})
+			commit(t, db, created, orderCreated{Cents: n + n/23*1000}) // from the 24th on
+		}
+		testutil.RequireAllEnqueued(t, db, created, want...)
+	}},
+	{"all-different", func(t testing.TB, db *bun.DB) {
+		var want []orderCreated
+		for n := range 25 {
+			want = append(want, orderCreated{Cents: n})
+			commit(t, db, created, orderCreated{Cents: 100 + n})
+		}
+		testutil.RequireAllEnqueued(t, db, created, want...)
 	}},
 	{"not-enqueued", func(t testing.TB, db *bun.DB) {
 		commit(t, db, created, orderCreated{OrderID: "1"})
@@ -231,12 +291,29 @@ var failures = []struct {
 		testutil.Drain(t, handling(db, answer))
 		testutil.WaitFor(hurried{t, 0}, db, created, outbox.StatusSent, order("parked"))
 	}},
+	{"wait-undecodable", func(t testing.TB, db *bun.DB) {
+		commit(t, db, topics.New[string]("orders.created", nil), "x")
+		testutil.WaitFor(hurried{t, 0}, db, created, outbox.StatusPending, func(orderCreated) bool {
+			t.Error("a match function was called")
+			return true
+		})
+	}},
 	{"wait-none", func(t testing.TB, db *bun.DB) { testutil.WaitFor(hurried{t, 0}, db, created, outbox.StatusSent) }},
 	{"lose-no-lease", func(t testing.TB, db *bun.DB) { testutil.LoseLeases(t, db) }},
 	{"lose-cannot", func(t testing.TB, db *bun.DB) {
 		require.NoError(t, db.Close())
 		testutil.LoseLeases(t, db)
 		testutil.Advance(t, db, time.Hour)
+	}},
+	{"locked", func(t testing.TB, db *bun.DB) {
+		tx := locked(t, db)
+		defer func() { require.NoError(t, tx.Rollback()) }()
+		testutil.Advance(t, db, time.Hour)
+	}},
+	{"locked-drain", func(t testing.TB, db *bun.DB) {
+		tx := locked(t, db)
+		defer func() { require.NoError(t, tx.Rollback()) }()
+		testutil.Drain(t, handling(db, succeed))
 	}},
 	{"refuse-cannot", func(t testing.TB, db *bun.DB) {
 		require.NoError(t, db.Close())
@@ -307,6 +384,10 @@ var failures = []struct {
 		_, err := testutil.SQLite(t).Conn(context.Background())
 		require.NoError(t, err)
 	}},
+	{"leaked-plain-transaction", func(t testing.TB, _ *bun.DB) {
+		_, err := testutil.SQLite(t).DB.BeginTx(context.Background(), nil)
+		require.NoError(t, err)
+	}},
 	{"template", func(t testing.TB, _ *bun.DB) {
 		broken := testutil.Template{Migrate: func(context.Context, *bun.DB) error { return errors.New("no such column") }}
 		broken.SQLite(t)
@@ -329,6 +410,29 @@ var failures = []struct {
 		<-done
 		left.SQLite(t)
 	}},
+}
+
+// locked returns a transaction that holds db, for which its connections do not
+// wait long.
+func locked(t testing.TB, db *bun.DB) bun.Tx {
+	t.Helper()
+	commit(t, db, created, orderCreated{OrderID: "1"})
+	const most = 6 // that are used at once
+	db.SetMaxIdleConns(most)
+	var conns []bun.Conn
+	for range most {
+		conn, err := db.Conn(t.Context())
+		require.NoError(t, err)
+		_, err = conn.ExecContext(t.Context(), "PRAGMA busy_timeout = 1")
+		require.NoError(t, err)
+		conns = append(conns, conn)
+	}
+	for _, conn := range conns {
+		require.NoError(t, conn.Close())
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	return tx
 }
 
 // hurried is a test whose time is nearly over.

@@ -41,7 +41,8 @@ func requireIdle(t testing.TB, db *bun.DB) {
 	for deadline := time.Now().Add(idleGrace); db.Stats().InUse > 0; <-tick.C {
 		if time.Now().After(deadline) {
 			t.Errorf("connections of the test database still in use at the end of the test: %d; "+
-				"close rows and bun.Conns, and wait for relays that Start has started", db.Stats().InUse)
+				"close rows and bun.Conns, wait for relays that Start has started, "+
+				"and end what was begun on the sql.DB within, where no line is known", db.Stats().InUse)
 			return
 		}
 	}
@@ -52,18 +53,29 @@ func requireIdle(t testing.TB, db *bun.DB) {
 type watch struct {
 	mu   sync.Mutex
 	open []*transaction
-	gone []*transaction // rolled back after they had enqueued
+	gone []scope // rolled back after they had enqueued
 }
 
-// transaction is one that the code under test has begun.
-type transaction struct {
-	begun    string   // where in the source, as package/file:line
-	enqueued []string // arguments of what it has inserted, topics among them
+// transaction is one that the code under test has begun, and the savepoints that
+// it has set and not ended, the innermost last.
+type transaction struct{ scopes []scope }
+
+// scope is a transaction without its savepoints, or a savepoint.
+type scope struct {
+	what      string   // "the transaction begun at ", and where in the source, as package/file:line
+	savepoint string   // its name, or ""
+	enqueued  []string // arguments of what it has inserted, topics among them
 }
 
-// on reports whether the transaction has enqueued on one of these topics.
-func (tx *transaction) on(topics []string) bool {
-	return slices.ContainsFunc(tx.enqueued, func(arg string) bool { return slices.Contains(topics, arg) })
+// on reports whether one of these topics has been enqueued on.
+func (s scope) on(topics []string) bool {
+	return slices.ContainsFunc(s.enqueued, func(arg string) bool { return slices.Contains(topics, arg) })
+}
+
+// enqueued reports whether the transaction has enqueued anything, and has not
+// undone that.
+func (tx *transaction) enqueued() bool {
+	return slices.ContainsFunc(tx.scopes, func(s scope) bool { return len(s.enqueued) > 0 })
 }
 
 type (
@@ -80,42 +92,92 @@ func (w *watch) BeforeQuery(ctx context.Context, event *bun.QueryEvent) context.
 	}
 	switch {
 	case event.Query == "BEGIN":
-		tx := &transaction{begun: caller()}
-		if tx.begun == "" { // the library's own
-			tx = nil
-		} else {
+		var tx *transaction
+		if begun := caller(); begun != "" { // else the library's own
+			tx = &transaction{scopes: []scope{{what: "the transaction begun at " + begun}}}
 			w.open = append(w.open, tx)
 		}
 		return context.WithValue(ctx, transactionKey{}, tx)
 	case strings.HasPrefix(event.QueryTemplate, "INSERT INTO outbox_messages "):
-		tx, _ := ctx.Value(transactionKey{}).(*transaction)
-		if tx == nil && len(w.open) == 1 { // a context from elsewhere
-			tx = w.open[0]
-		}
-		for _, arg := range event.QueryArgs {
-			if text, ok := arg.(string); ok && tx != nil {
-				tx.enqueued = append(tx.enqueued, text)
+		if tx := w.transaction(ctx); tx != nil {
+			innermost := &tx.scopes[len(tx.scopes)-1]
+			for _, arg := range event.QueryArgs {
+				if text, ok := arg.(string); ok {
+					innermost.enqueued = append(innermost.enqueued, text)
+				}
 			}
+		}
+	case strings.HasPrefix(event.Query, setSavepoint):
+		if tx := w.transaction(ctx); tx != nil {
+			tx.scopes = append(tx.scopes, scope{
+				what: "the savepoint set at " + caller(), savepoint: strings.TrimPrefix(event.Query, setSavepoint),
+			})
 		}
 	}
 	return ctx
 }
 
+// How bun sets and ends a savepoint, but for its name, which is unique.
+const (
+	setSavepoint      = "SAVEPOINT "
+	releaseSavepoint  = "RELEASE SAVEPOINT "
+	rollbackSavepoint = "ROLLBACK TO SAVEPOINT "
+)
+
+// transaction returns the one that a statement is in, nil if that cannot be known:
+// a context from elsewhere tells only while a single transaction is open.
+func (w *watch) transaction(ctx context.Context) *transaction {
+	tx, _ := ctx.Value(transactionKey{}).(*transaction)
+	if tx == nil && len(w.open) == 1 {
+		tx = w.open[0]
+	}
+	return tx
+}
+
+// endSavepoint ends a savepoint and those within it. What they have enqueued is
+// gone, or belongs to what they were set in.
+func (w *watch) endSavepoint(name string, rolledBack bool) {
+	for _, tx := range w.open {
+		i := slices.IndexFunc(tx.scopes, func(s scope) bool { return s.savepoint == name })
+		if i < 1 {
+			continue
+		}
+		outer := &tx.scopes[i-1]
+		for _, s := range tx.scopes[i:] {
+			switch {
+			case !rolledBack:
+				outer.enqueued = append(outer.enqueued, s.enqueued...)
+			case len(s.enqueued) > 0:
+				w.gone = append(w.gone, s)
+			}
+		}
+		tx.scopes = tx.scopes[:i]
+	}
+}
+
 // AfterQuery implements bun.QueryHook.
 func (w *watch) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if name, ok := strings.CutPrefix(event.Query, rollbackSavepoint); ok {
+		w.endSavepoint(name, true)
+		return
+	}
+	if name, ok := strings.CutPrefix(event.Query, releaseSavepoint); ok {
+		w.endSavepoint(name, event.Err != nil)
+		return
+	}
 	if event.Query != "COMMIT" && event.Query != "ROLLBACK" && (event.Query != "BEGIN" || event.Err == nil) {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	tx, _ := ctx.Value(transactionKey{}).(*transaction)
 	i := slices.Index(w.open, tx)
 	if i < 0 {
 		return // it had ended already
 	}
 	w.open = slices.Delete(w.open, i, i+1)
-	if len(tx.enqueued) > 0 && (event.Query == "ROLLBACK" || event.Err != nil) {
-		w.gone = append(w.gone, tx)
+	if event.Query == "ROLLBACK" || event.Err != nil {
+		w.gone = append(w.gone, slices.DeleteFunc(tx.scopes, func(s scope) bool { return len(s.enqueued) == 0 })...)
 	}
 }
 
@@ -126,23 +188,43 @@ func (w *watch) requireEnded(t testing.TB) {
 	defer w.mu.Unlock()
 	for _, tx := range w.open {
 		lost := ""
-		if len(tx.enqueued) > 0 {
+		if tx.enqueued() {
 			lost = "; what it has enqueued is lost"
 		}
-		t.Errorf("the transaction begun at %s was neither committed nor rolled back by the end of the test%s; "+
-			"use RunInTx, or defer its Rollback", tx.begun, lost)
+		t.Errorf("%s was neither committed nor rolled back by the end of the test%s; "+
+			"use RunInTx, or defer its Rollback", tx.scopes[0].what, lost)
 	}
 }
 
-// unseen says which transactions hold messages of topics that q does not see, as
-// far as that can be known.
-func unseen(t testing.TB, q bun.IDB, topics []string) string {
-	var w *watch
+// watchOn returns the watch on the database of q, nil if it is not one of ours.
+func watchOn(t testing.TB, q bun.IDB) (w *watch) {
 	ctx, cancel := statementContext(t)
 	defer cancel()
 	if rows, err := q.QueryContext(context.WithValue(ctx, watchKey{}, &w), "SELECT 1"); err == nil {
 		_ = rows.Close()
 	}
+	return w
+}
+
+// explainLocked says who holds an SQLite database, if err is that somebody does.
+func explainLocked(t testing.TB, q bun.IDB, err error) error {
+	if err == nil || !isSQLite(q) || !strings.Contains(err.Error(), "database is locked") {
+		return err
+	}
+	if w := watchOn(t, q); w != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.open) > 0 {
+			return fmt.Errorf("%w; %s is open and holds it, commit it or roll it back first", err, w.open[0].scopes[0].what)
+		}
+	}
+	return fmt.Errorf("%w; an open transaction holds it, commit it or roll it back first", err)
+}
+
+// unseen says which transactions hold messages of topics that q does not see, as
+// far as that can be known.
+func unseen(t testing.TB, q bun.IDB, topics []string) string {
+	w := watchOn(t, q)
 	_, isTx := q.(bun.Tx)
 	var lines []string
 	say := func(line string) {
@@ -155,13 +237,13 @@ func unseen(t testing.TB, q bun.IDB, topics []string) string {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, tx := range w.open {
-			if tx.on(topics) && !isTx {
-				say("the transaction begun at " + tx.begun + " has enqueued on this topic and is not committed; only its own bun.Tx sees that")
+			if slices.ContainsFunc(tx.scopes, func(s scope) bool { return s.on(topics) }) && !isTx {
+				say(tx.scopes[0].what + " has enqueued on this topic and is not committed; only its own bun.Tx sees that")
 			}
 		}
-		for _, tx := range w.gone {
-			if tx.on(topics) {
-				say("the transaction begun at " + tx.begun + " had enqueued on this topic and was rolled back")
+		for _, s := range w.gone {
+			if s.on(topics) {
+				say(s.what + " had enqueued on this topic and was rolled back")
 			}
 		}
 	case !isTx:

@@ -110,7 +110,7 @@ func exec(t testing.TB, q bun.IDB, text string, args ...any) (int, error) {
 	defer cancel()
 	res, err := q.ExecContext(ctx, text, args...)
 	if err != nil {
-		return 0, err
+		return 0, explainLocked(t, q, err)
 	}
 	n, err := res.RowsAffected()
 	return int(n), err

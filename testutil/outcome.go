@@ -18,7 +18,7 @@ const (
 	Retried   Result = "retried"   // it returned an error: there will be another attempt
 	Parked    Result = "parked"    // there will be none, until somebody decides
 	Waiting   Result = "waiting"   // not delivered: not due yet, behind another of its order key, or claimed
-	Unhandled Result = "unhandled" // not delivered: no relay takes it
+	Unhandled Result = "unhandled" // not delivered: no relay takes its topic, or a version as new as this
 )
 
 // Outcome is what has become of one message.
@@ -43,6 +43,9 @@ func (o Outcome) Require(t testing.TB, want Result) Outcome {
 // String describes the outcome on one line.
 func (o Outcome) String() string {
 	text := fmt.Sprintf("%s %s %s", o.Result, o.Message.Topic, show(o.Message.Payload))
+	if o.Result == Unhandled && o.Message.Version > 1 {
+		text += fmt.Sprintf(" version=%d", o.Message.Version)
+	}
 	switch o.Result {
 	case Retried:
 		text += fmt.Sprintf(" after attempt %d, in %v: %s", o.Message.Attempts, o.Wait().Round(time.Millisecond), o.reason())
@@ -88,12 +91,13 @@ func (all Outcomes) Require(t testing.TB, want ...Result) Outcomes {
 
 // RequireSent fails t unless exactly n messages were sent, and nothing else
 // happened. Without it, a test of a handler passes when the handler was never
-// called.
-func (all Outcomes) RequireSent(t testing.TB, n int) {
+// called. It returns the outcomes.
+func (all Outcomes) RequireSent(t testing.TB, n int) Outcomes {
 	t.Helper()
 	if sent := len(all.Of(Sent)); sent != n || sent != len(all) {
 		t.Fatalf("want exactly %d sent and nothing else, but this happened:\n%v", n, all)
 	}
+	return all
 }
 
 // String describes the outcomes, each on a line.

@@ -23,7 +23,8 @@ const (
 	maxLines        = 8 // of one message
 	maxPayloadBytes = 500
 	maxFieldBytes   = 120
-	maxAligned      = 1000 // of a sequence
+	maxAligned      = 1000 // of a sequence, from where it parts from the other
+	maxBefore       = 3    // lines that are shown before that
 )
 
 // report is the text of a failure: the headline, and what is enqueued instead.
@@ -78,33 +79,55 @@ func (l *listing[T]) reportSequence(t testing.TB, want []wanted[T], same func(i,
 	if len(want)+len(l.rows) > 0 {
 		b.WriteString("\n(- is wanted, + is enqueued instead)")
 	}
-	var replaced []wanted[T] // in this run of lines
-	for i, step := range align(min(len(want), maxAligned), min(len(l.rows), maxAligned), same) {
-		if i == 2*maxRows {
+	l.writeSteps(&b, want, same)
+	if len(l.rows) < len(want) {
+		b.WriteString(l.elsewhere(t))
+	}
+	return b.String()
+}
+
+// writeSteps shows the difference of two sequences: all of it, or some lines from
+// shortly before where they part.
+func (l *listing[T]) writeSteps(b *strings.Builder, want []wanted[T], same func(i, j int) bool) {
+	alike := 0 // at the beginning
+	for alike < min(len(want), len(l.rows)) && same(alike, alike) {
+		alike++
+	}
+	steps := alternate(align(min(len(want)-alike, maxAligned), min(len(l.rows)-alike, maxAligned),
+		func(i, j int) bool { return same(alike+i, alike+j) }))
+	first := 0
+	if alike+len(steps) > 2*maxRows {
+		first = max(alike-maxBefore, 0)
+	}
+	if first > 0 {
+		fmt.Fprintf(b, "\n    %d that are as wanted", first)
+	}
+	for i := first; i < alike; i++ {
+		fmt.Fprintf(b, "\n    %s", describe(l.rows[i].message))
+	}
+	replaced := -1 // the wanted one of the line before
+	for i, step := range steps {
+		if alike-first+i >= 2*maxRows {
 			b.WriteString("\n  and more")
 			break
 		}
 		switch {
 		case step.found < 0:
-			fmt.Fprintf(&b, "\n  - %s", show(want[step.want].payload))
-			replaced = append(replaced, want[step.want])
+			fmt.Fprintf(b, "\n  - %s", show(want[alike+step.want].payload))
+			replaced = alike + step.want
+			continue
 		case step.want < 0:
-			m := l.rows[step.found].message
-			fmt.Fprintf(&b, "\n  + %s", describe(m))
-			if len(replaced) > 0 {
-				_, lines := differences(replaced[0].payload, m.Payload)
-				writeLines(&b, "\n      ", lines)
-				replaced = replaced[1:]
+			m := l.rows[alike+step.found].message
+			fmt.Fprintf(b, "\n  + %s", describe(m))
+			if replaced >= 0 {
+				_, lines := differences(want[replaced].payload, m.Payload)
+				writeLines(b, "\n      ", lines)
 			}
 		default:
-			fmt.Fprintf(&b, "\n    %s", describe(l.rows[step.found].message))
-			replaced = nil
+			fmt.Fprintf(b, "\n    %s", describe(l.rows[alike+step.found].message))
 		}
+		replaced = -1
 	}
-	if len(l.rows) < len(want) {
-		b.WriteString(l.elsewhere(t))
-	}
-	return b.String()
 }
 
 // elsewhere says where messages might be that a test does not find: on another

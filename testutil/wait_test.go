@@ -10,6 +10,7 @@ import (
 
 	"github.com/typedoutbox/typedoutbox/outbox"
 	"github.com/typedoutbox/typedoutbox/testutil"
+	"github.com/typedoutbox/typedoutbox/topics"
 )
 
 func TestWaitFor(t *testing.T) {
@@ -29,5 +30,18 @@ func TestWaitFor(t *testing.T) {
 
 		// No time at all is enough for what is there already.
 		testutil.WaitFor(hurried{t, 0}, db, created, outbox.StatusFailed)
+	})
+}
+
+// What the handlers never see parks, too.
+func TestWaitForWhatDoesNotDecode(t *testing.T) {
+	onEach(t, func(t *testing.T, db *bun.DB) {
+		commit(t, db, topics.New[string]("orders.created", nil), "x")
+		relay := handling(db, succeed)
+		relay.MaxAttempts = 1
+		testutil.Drain(t, relay).Require(t, testutil.Parked)
+		d := testutil.WaitFor(t, db, created, outbox.StatusFailed)
+		require.Zero(t, d.Payload)
+		require.Equal(t, `"x"`, string(d.Message.Payload))
 	})
 }

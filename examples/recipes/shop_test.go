@@ -87,6 +87,7 @@ func newRelay(db *bun.DB, c *carrier) *outbox.Relay {
 	return &outbox.Relay{DB: db, Mux: shipping.Mux(), Concurrency: 1, Logger: slog.New(slog.DiscardHandler)}
 }
 
+// place lets a customer place orders.
 func place(t *testing.T, db *bun.DB, customerID string, orders ...string) {
 	t.Helper()
 	shop := recipes.Shop{DB: db}
@@ -150,7 +151,7 @@ func TestOrdersOfACustomerAreInTurn(t *testing.T) {
 		}
 		return nil
 	})
-	relay := &outbox.Relay{DB: db, Mux: mux, Concurrency: 1, Logger: slog.New(slog.DiscardHandler)}
+	relay := &outbox.Relay{DB: db, Mux: mux, Concurrency: 1}
 
 	// While the first order of ann fails, the second waits, and bob's does not.
 	testutil.Drain(t, relay).Require(t, testutil.Retried, testutil.Waiting, testutil.Sent)
@@ -171,6 +172,31 @@ func TestFromTheOrderToTheCarrier(t *testing.T) {
 	place(t, db, "ann", "o-1")
 	testutil.WaitFor(t, db, recipes.ParcelPackedTopic, outbox.StatusSent,
 		func(e recipes.ParcelPacked) bool { return e.OrderID == "o-1" })
+}
+
+func TestTheNextRelayShipsAfterALostLease(t *testing.T) {
+	t.Parallel()
+	db := databases.SQLite(t)
+	var heard error
+	shipping := recipes.Shipping{DB: db, Carrier: func(ctx context.Context, _ string) error {
+		if heard != nil {
+			return nil
+		}
+		testutil.LoseLeases(t, db) // to a relay that never delivers
+		<-ctx.Done()
+		heard = context.Cause(ctx)
+		return heard
+	}}
+	// Renewed every 100 ms, which is when the relay finds out.
+	relay := &outbox.Relay{DB: db, Mux: shipping.Mux(), ClaimTimeout: 400 * time.Millisecond}
+	place(t, db, "ann", "o-1")
+
+	// Nothing is recorded of what the handler said.
+	testutil.Drain(t, relay).Require(t, testutil.Sent, testutil.Waiting)
+	require.ErrorIs(t, heard, outbox.ErrLeaseLost)
+
+	testutil.Advance(t, db, time.Minute) // the other lease is over
+	testutil.Drain(t, relay).RequireSent(t, 1)
 }
 
 func TestOrdersOfTheLastReleaseAreUnderstood(t *testing.T) {

@@ -69,7 +69,7 @@ var mistakes = []struct {
 	{"a missing header", []edit{{recipeFile, `, outbox.Header("tenant", tenant)`, ""}}, []string{`header tenant is absent, want "acme"`}},
 	{"the order of numbers", []edit{{shopFile, "Number: o.Number, SKU", "Number: 4 - o.Number, SKU"}}, []string{"number is 3, want 1", "number is 1, want 3"}},
 
-	{"no handler", []edit{{relayFile, "events.HandleOutbox(mux, picker{warehouse})", "_, _ = events.HandleOutbox, picker{warehouse}"}}, []string{"the Mux has no handler; register one with Handle"}},
+	{"no handler", []edit{{relayFile, "events.HandleOutbox(mux, picker{warehouse: warehouse})", "_, _ = events.HandleOutbox, picker{warehouse: warehouse}"}}, []string{"the Mux has no handler; register one with Handle"}},
 	{"nil for a failure", []edit{{clientFile, ">= 500:\n		return err", ">= 500:\n		return nil"}}, []string{"want the message to be retried, but it is this:", "sent orders.created"}},
 	{"permanent instead of retry", []edit{{clientFile, ">= 500:\n		return err", ">= 500:\n		return outbox.Permanent(err)"}}, []string{"want the message to be retried, but it is this:", "parked orders.created", "after attempt 1: the warehouse answered 500"}},
 	{"retry instead of permanent", []edit{{clientFile, "return outbox.Permanent(err)", "return err"}}, []string{"want the message to be parked, but it is this:", "retried orders.created"}},

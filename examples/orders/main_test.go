@@ -43,6 +43,7 @@ func program(ctx context.Context, tmp string, args ...string) *exec.Cmd {
 // TestDemonstration is the whole program, as in the package comment, with the
 // race detector where the test has it. CI also runs the documented command.
 func TestDemonstration(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it takes as long as the demonstration")
 	}
@@ -67,6 +68,7 @@ func TestDemonstration(t *testing.T) {
 }
 
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it takes half as long as the demonstration")
 	}

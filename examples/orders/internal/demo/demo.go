@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// patience bounds the demonstration, which takes some five seconds.
+	// patience bounds the demonstration, which takes some three seconds.
 	patience = 2 * time.Minute
 
 	lookEvery = 100 * time.Millisecond

@@ -12,7 +12,7 @@ import (
 )
 
 // ClaimTimeout is how long the messages of a relay that died wait for another.
-const ClaimTimeout = 2 * time.Second
+const ClaimTimeout = time.Second
 
 // NewRelay returns the relay that tells the warehouse of new orders. Any number
 // of processes may run one. Its times are far shorter than the defaults, since
@@ -27,11 +27,11 @@ func NewRelay(name string, db *bun.DB, warehouse *Client, log *slog.Logger) *out
 		Mux:            mux,
 		Name:           name,
 		Logger:         log,
-		Interval:       100 * time.Millisecond,
+		Interval:       50 * time.Millisecond,
 		Batch:          10,
 		Concurrency:    4,
-		BaseBackoff:    100 * time.Millisecond,
-		MaxBackoff:     500 * time.Millisecond,
+		BaseBackoff:    50 * time.Millisecond,
+		MaxBackoff:     250 * time.Millisecond,
 		ClaimTimeout:   ClaimTimeout,
 		DeliverTimeout: 5 * time.Second,
 

@@ -266,8 +266,10 @@
 // full of conflict markers, and the package need not compile without it. The
 // same source gives the same bytes on every system. The file is replaced only if
 // its content changes, and deleted when the last event goes, provided that its
-// first line says that outboxgen wrote it. A file of that name that outboxgen
-// did not write is never touched.
+// first line says that outboxgen wrote it. Under go generate, which stops when a
+// file has gone that it was about to open, one without declarations takes its
+// place; keep that, or delete it. A file of that name that outboxgen did not write
+// is never touched.
 //
 // The lock is written first. If outboxgen is stopped between the two, the lock
 // knows of more than any program that can be built, and the next run catches up.

@@ -200,8 +200,8 @@
 // says what would happen to rows, and the ways out:
 //
 //	orders.go:12:2: J06 field "note" renamed to "remark": stored rows would decode
-//	as "" without an error; keep json:"note", or set version=2 and register an
-//	upcaster, or //outbox:allow J06 REASON
+//	as "" without an error; keep json:"note", or set version=2 and write
+//	//outbox:upcast OrderCreated from=1, or //outbox:allow J06 REASON
 //
 // Both directions count: new code reads old rows, old code reads new rows. With
 // compat=backward the second does not: a number may grow, and a field whose key is

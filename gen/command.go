@@ -49,6 +49,9 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, strings.TrimSpace(err.Error()))
 		return exitError
 	}
+	if os.Getenv("GOFILE") != "" { // as go generate sets it
+		keepOpen(files)
+	}
 	if *verbose {
 		list(stderr, files)
 	}
@@ -60,6 +63,17 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		return exitError
 	}
 	return exitOK
+}
+
+// keepOpen leaves code without declarations in the place of what would be
+// deleted: go generate has listed the files of all packages before it runs the
+// first command, and stops with an error when one of them has gone.
+func keepOpen(files []File) {
+	for i, f := range files {
+		if f.New == nil && f.empty != nil {
+			files[i].New = f.empty
+		}
+	}
 }
 
 // list prints what becomes of each file, and its notes.

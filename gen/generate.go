@@ -43,14 +43,16 @@ type File struct {
 	Old []byte
 
 	// New is the content that belongs there, nil if the file is to be
-	// deleted because its events are gone.
+	// deleted because its events are gone. Old code without declarations may
+	// stay.
 	New []byte
 
 	// Notes are the changes of payloads that the lock lets through and that a
 	// reader of its diff may want to think about, each in the form of a problem.
 	Notes []string
 
-	schema bool // whose directory need not exist
+	schema bool   // whose directory need not exist
+	empty  []byte // the code of a package whose events are gone
 }
 
 // Changed reports whether the file on disk differs from what belongs there.
@@ -148,11 +150,17 @@ func (u *unit) file() (f File, ok bool) {
 	if f.Old, ok = u.report.read(f.Path); !ok {
 		return File{}, false
 	}
-	if len(u.events) == 0 {
-		return f, signed(f.Old)
+	if len(u.events) > 0 {
+		f.New = u.render()
+		return f, true
 	}
-	f.New = u.render()
-	return f, true
+	if u.pkg.Name != "" {
+		f.empty = u.renderEmpty()
+	}
+	if f.empty != nil && bytes.Equal(withLF(f.Old), f.empty) {
+		f.New = f.Old
+	}
+	return f, signed(f.Old)
 }
 
 // read returns the content of a file on disk, nil if there is none. It reports

@@ -8,7 +8,7 @@ import (
 // place says where in a file a comment stands.
 type place struct {
 	what  string        // "the doc comment of a constant", for messages
-	spec  *ast.TypeSpec // set in the doc comment of a type at package level
+	spec  *ast.TypeSpec // set in the doc comment of a type at package level, and behind it
 	field *ast.Field    // set on a field, in its doc comment or behind it
 	fn    *ast.FuncDecl // set in the doc comment of a function
 	loc   locus
@@ -84,7 +84,7 @@ func (ps *places) genDecl(decl *ast.GenDecl) {
 				ps.claim(decl.Doc, at)
 			}
 			ps.claim(spec.Doc, at)
-			ps.claim(spec.Comment, place{loc: trailing, what: "a type"})
+			ps.claim(spec.Comment, place{loc: trailing, spec: spec, what: "a type"})
 		case *ast.ValueSpec:
 			ps.claim(spec.Doc, place{loc: onOther, what: what})
 			ps.claim(spec.Comment, place{loc: trailing, what: what})

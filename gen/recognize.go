@@ -66,8 +66,8 @@ func (h *history) leftOver(past *lock.Event) {
 			return
 		}
 	}
-	h.report.addAt(h.of(topic), "J55 event %q removed: stored rows would find no handler; bring it back, or add alias=%s where it was renamed, "+
-		"or move this entry to the lock of the package that it moved to, or //outbox:retired %s REASON once no rows are left", topic, topic, topic)
+	h.report.addAt(h.of(topic), "J55 event %q removed: stored rows would find no handler; bring it back, or, once no rows are left, write //outbox:retired %s REASON, "+
+		"or add alias=%s where it was renamed, or move this entry to the lock of the package that it moved to", topic, topic, topic)
 }
 
 // declares reports whether an event of the package claims a topic name.

@@ -34,6 +34,12 @@ func (u *unit) render() []byte {
 	return formatted
 }
 
+// renderEmpty returns the output of a unit whose events are gone, as go generate
+// leaves it.
+func (u *unit) renderEmpty() []byte {
+	return fmt.Appendf(nil, "%s\n\npackage %s\n\n// No events are left here, and this file may be deleted.\n", header, u.pkg.Name)
+}
+
 func importSpec(name, path string) string {
 	if path == name || strings.HasSuffix(path, "/"+name) {
 		return strconv.Quote(path)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"go/ast"
 	"go/token"
+	"slices"
 
 	"github.com/typedoutbox/typedoutbox/internal/directive"
 )
@@ -22,10 +23,36 @@ func (u *unit) scan(f *ast.File) {
 		for _, c := range group.List {
 			d, bad := directive.Parse(c)
 			u.report.add(bad)
-			if d == nil {
+			if d == nil && len(bad) == 0 {
 				continue
 			}
-			u.take(d, ps.of(c), len(bad) > 0)
+			at := ps.of(c)
+			if d == nil || d.Event != nil && at.loc != onType {
+				u.doubt(f, c, at)
+			}
+			if d != nil {
+				u.take(d, at, len(bad) > 0)
+			}
+		}
+	}
+}
+
+// doubt notes that a comment may have been meant to make an event of its type, or
+// of the type that is declared below it.
+func (u *unit) doubt(f *ast.File, c *ast.Comment, at place) {
+	if at.spec != nil {
+		u.doubted[at.spec.Name.Name] = true
+		return
+	}
+	i := slices.IndexFunc(f.Decls, func(decl ast.Decl) bool { return decl.End() > c.Pos() })
+	if i < 0 {
+		return
+	}
+	if decl, ok := f.Decls[i].(*ast.GenDecl); ok {
+		for _, spec := range decl.Specs {
+			if spec, ok := spec.(*ast.TypeSpec); ok {
+				u.doubted[spec.Name.Name] = true
+			}
 		}
 	}
 }

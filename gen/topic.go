@@ -59,10 +59,10 @@ func (h *history) checkTopic(e *event) (accepted []lock.Accepted) {
 		}
 		pos, verb := e.Name.Pos, "dropped"
 		if k.directive != nil {
-			pos, verb = k.directive.Fields[0].Pos, "changed to "+k.new
+			pos, verb = k.directive.Fields[0].Pos, "changed to "+asWritten(k.new)
 		}
 		h.report.addf(pos, "%s %s %s of %q %s: %s; keep %s=%s, or, %s, %s",
-			k.rule, k.name, k.old, e.Name.Text, verb, k.happens, k.name, strings.Replace(k.old, "#", ":", 1), k.unless, h.writeAllow(k.rule, way))
+			k.rule, k.name, asWritten(k.old), e.Name.Text, verb, k.happens, k.name, asWritten(k.old), k.unless, h.writeAllow(k.rule, way))
 	}
 	return accepted
 }
@@ -83,6 +83,9 @@ func (h *history) sameFields(e *event, old, new string) bool {
 		return i >= 0 && j >= 0 && was.Shape[i].Path == is[j].Path
 	})
 }
+
+// asWritten is a key of the lock as a directive has it.
+func asWritten(key string) string { return strings.Replace(key, "#", ":", 1) }
 
 // String is how the lock has a key, "" if there is none.
 func (k *keyFunc) String() string {

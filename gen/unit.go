@@ -23,7 +23,8 @@ type unit struct {
 	upcasts     []*upcast
 	allows      []*allow
 	retired     []*directive.Directive
-	unclear     bool // what the directives say
+	unclear     bool            // what the directives say
+	doubted     map[string]bool // types that may be events, but for a directive without effect
 	lock        *history
 	files       []File
 	settings    token.Pos                // of //outbox:package
@@ -49,7 +50,10 @@ type event struct {
 }
 
 func newUnit(r *report, pkg *packages.Package) *unit {
-	return &unit{report: r, payloads: r, pkg: pkg, taken: map[string]token.Pos{}, imported: map[string]token.Pos{}, told: map[payload.Problem]bool{}}
+	return &unit{
+		report: r, payloads: r, pkg: pkg, doubted: map[string]bool{},
+		taken: map[string]token.Pos{}, imported: map[string]token.Pos{}, told: map[payload.Problem]bool{},
+	}
 }
 
 // read finds the directives in all files of the package's directory.

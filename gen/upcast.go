@@ -90,6 +90,7 @@ func (u *unit) target(s *upcast) *event {
 	name, pos := s.Upcast.Type.Text, s.Upcast.Type.Pos
 	obj := u.pkg.Types.Scope().Lookup(name)
 	switch near := directive.Nearest(name, names); {
+	case u.doubted[name]: // what is wrong with its directive is reported
 	case obj != nil:
 		u.report.addf(pos, "%s (%s) is not an event; put //outbox:event on it, or name another type", name, u.report.at(obj.Pos()))
 	case near != "":
@@ -110,8 +111,12 @@ func (u *unit) addStep(e *event, s *upcast) {
 		return
 	}
 	if from.N >= e.Version.N {
-		u.report.addf(from.Pos, "from=%d is not below the version of %s, which is %d (%s); raise version=, or remove the upcast",
-			from.N, e.typeName(), e.Version.N, u.report.at(e.Version.Pos))
+		remedy := fmt.Sprintf("set version=%d", from.N+1)
+		if e.Version.N > 1 {
+			remedy += ", or correct from="
+		}
+		u.report.addf(from.Pos, "from=%d is not below the version of %s, which is %d (%s); %s",
+			from.N, e.typeName(), e.Version.N, u.report.at(e.Version.Pos), remedy)
 		return
 	}
 	if e.steps == nil {
@@ -132,8 +137,8 @@ func (u *unit) checkChain(e *event) {
 		case n == e.Version.N-1 && !types.Identical(s.to, e.obj.Type()):
 			u.report.addf(s.fn.Name.Pos(), "%s returns %s; the last step, from=%d, returns %s", s.name(), u.spell(s.to), n, e.typeName())
 		case next != nil && next.from != nil && !types.Identical(s.to, next.from):
-			u.report.addf(next.fn.Name.Pos(), "%s takes %s, but %s (%s) returns %s; make the two types the same",
-				next.name(), u.spell(next.from), s.name(), u.report.at(s.fn.Name.Pos()), u.spell(s.to))
+			u.report.addf(next.fn.Name.Pos(), "%s takes %s, but %s (%s) returns %s; a step returns what the next one takes, so let %s return %s",
+				next.name(), u.spell(next.from), s.name(), u.report.at(s.fn.Name.Pos()), u.spell(s.to), s.name(), u.spell(next.from))
 		}
 	}
 	if len(missing) > 0 {
@@ -144,13 +149,26 @@ func (u *unit) checkChain(e *event) {
 
 // suggest is the function that is missing.
 func (u *unit) suggest(e *event, n int) string {
-	to := "NEXT"
-	if n == e.Version.N-1 {
-		to = e.typeName()
-	} else if next := e.steps[n+1]; next != nil && next.from != nil {
-		to = u.spell(next.from)
+	from, to, more := "OLD", "NEXT", ""
+	before, next := e.steps[n-1], e.steps[n+1]
+	if before != nil && before.to != nil && !types.Identical(before.to, e.obj.Type()) {
+		from = u.spell(before.to)
+	} else {
+		more = fmt.Sprintf(", OLD being a copy of %s as it was at version %d, under another name", e.typeName(), n)
+		if before != nil {
+			more += fmt.Sprintf(", which %s is to return then", before.name())
+		}
 	}
-	return fmt.Sprintf("write //outbox:upcast %s from=%d above a func(OLD) (%s, error)", e.typeName(), n, to)
+	switch {
+	case n == e.Version.N-1:
+		to = e.typeName()
+	case next != nil && next.from != nil:
+		to = u.spell(next.from)
+		more += fmt.Sprintf(", and %s what from=%d takes", to, n+1)
+	default:
+		more += fmt.Sprintf(", and NEXT what from=%d takes", n+1)
+	}
+	return fmt.Sprintf("write //outbox:upcast %s from=%d above a func(%s) (%s, error)%s", e.typeName(), n, from, to, more)
 }
 
 // numbers lists the first few numbers.

@@ -55,8 +55,8 @@ func (h *history) current(e *event) lock.Version {
 			now.Accepted = append(now.Accepted, lock.Accepted{Rule: verdict.Rule, Path: d.Path, Reason: a.Allow.Reason})
 			continue
 		}
-		h.report.addf(pos, "%s %s; %s, or set version=%d and register an upcaster%s",
-			verdict.Rule, verdict.Text, verdict.Keep, now.N+1, h.ways(e, d, verdict, way))
+		h.report.addf(pos, "%s %s; %s, or set version=%d and write //outbox:upcast %s from=%d%s",
+			verdict.Rule, verdict.Text, verdict.Keep, now.N+1, e.typeName(), now.N, h.ways(e, d, verdict, way))
 	}
 	now.Shape = lock.Merge(was.Shape, now.Shape)
 	return now
@@ -121,8 +121,12 @@ func (h *history) former(e *event, n int) lock.Version {
 		if d.New.Pos.IsValid() {
 			pos = d.New.Pos
 		}
-		h.report.addf(pos, "%s %s; %s reads the rows of version %d, so give it the field as %s has it there",
-			verdict.Rule, verdict.Text, step.name(), n, lock.Name)
+		remedy := "give it the field"
+		if verdict.Rule == "J06" && d.Change == lock.Renamed {
+			remedy = "put back " + d.Old.Tag()
+		}
+		h.report.addf(pos, "%s %s; %s reads the rows of version %d, so %s as %s has it there",
+			verdict.Rule, verdict.Text, step.name(), n, remedy, lock.Name)
 	}
 	return kept
 }
@@ -144,6 +148,6 @@ func (h *history) unread(e *event, step *upcast, d lock.Difference, kept *lock.V
 		}
 		more = ", or, if nobody needs it, " + h.writeAllow(rule, way)
 	}
-	h.report.addf(pos, "J58 field %q is missing from what %s takes: its value in rows of version %d would be dropped without an error; put it back as %s has it%s",
-		d.Path, step.name(), kept.N, lock.Name, more)
+	h.report.addf(pos, "J58 field %q is missing from what %s takes: its value in rows of version %d would be dropped without an error; put back %s as %s has it%s",
+		d.Path, step.name(), kept.N, d.Old.Tag(), lock.Name, more)
 }

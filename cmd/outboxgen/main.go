@@ -200,8 +200,8 @@
 // says what would happen to rows, and the ways out:
 //
 //	orders.go:12:2: J06 field "note" renamed to "remark": stored rows would decode
-//	as "" without an error; keep json:"note", or set version=2 and register an
-//	upcaster, or //outbox:allow J06 REASON
+//	as "" without an error; keep json:"note", or set version=2 and write
+//	//outbox:upcast OrderCreated from=1, or //outbox:allow J06 REASON
 //
 // Both directions count: new code reads old rows, old code reads new rows. With
 // compat=backward the second does not: a number may grow, and a field whose key is
@@ -266,8 +266,10 @@
 // full of conflict markers, and the package need not compile without it. The
 // same source gives the same bytes on every system. The file is replaced only if
 // its content changes, and deleted when the last event goes, provided that its
-// first line says that outboxgen wrote it. A file of that name that outboxgen
-// did not write is never touched.
+// first line says that outboxgen wrote it. Under go generate, which stops when a
+// file has gone that it was about to open, one without declarations takes its
+// place; keep that, or delete it. A file of that name that outboxgen did not write
+// is never touched.
 //
 // The lock is written first. If outboxgen is stopped between the two, the lock
 // knows of more than any program that can be built, and the next run catches up.

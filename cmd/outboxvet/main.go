@@ -123,6 +123,13 @@
 // directive without a reason, one that names no analyzer and no rule of outboxgen,
 // and one that silences nothing are themselves reported. What outboxgen reports is
 // still an error there: it reads none of this.
+//
+// # What it does not see
+//
+// Outboxvet reads no outbox.lock.json. Whether stored rows survive a change, the
+// rules J01 to J58, whether generated code is up to date, and whether two packages
+// claim one topic name, is for outboxgen alone to say: run go tool outboxgen -diff
+// ./... beside it.
 package main
 
 import (

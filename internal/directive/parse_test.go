@@ -93,6 +93,8 @@ func TestParseProblems(t *testing.T) {
 		{"//outbox:event a.b alias=c,^,d", "alias= has an empty item; separate items by one comma, without spaces"},
 		{"//outbox:event a.b version=^+2", "version=+2 is not a number from 1 to 9999; write it in plain digits"},
 		{"//outbox:event a.b version=^99999999999999999999", "version=99999999999999999999 is not a number from 1 to 9999; write it in plain digits"},
+		{"//outbox:event a.b key=^a.b#X,Y", `key= names "a.b#X", which is no path of fields; write a.b:X if a.b is the scope`},
+		{"//outbox:event a.b order=^#X", `order= names "#X", which is no path of fields; write Field or Field.Field`},
 		{"//outbox:event a.b key=s:^", "key= has an empty item; separate items by one comma, without spaces"},
 		{"^//outbox:evnt a.b", "unknown directive //outbox:evnt; did you mean event? allowed are event, upcast, retired, package and allow"},
 		{"//outbox:upcast X from=^0", "from=0 is not a number from 1 to 9998; write it in plain digits"},

@@ -76,6 +76,10 @@ func (p *parser) scope(key string, w Word) {
 }
 
 func (p *parser) fieldPath(key string, path Word) {
+	if scope, field, ok := strings.Cut(path.Text, "#"); ok && topics.CheckName(scope) == nil && field != "" { // as rows and the lock have it
+		p.addf(path.Pos, "%s= names %q, which is no path of fields; write %s:%s if %s is the scope", key, path.Text, scope, field, scope)
+		return
+	}
 	for part := range strings.SplitSeq(path.Text, ".") {
 		switch {
 		case !token.IsIdentifier(part):

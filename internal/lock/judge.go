@@ -58,7 +58,7 @@ func Judge(d Difference, reserved []string) Verdict {
 		return Verdict{
 			Rule: "J06", Backward: Wrong, Forward: Wrong,
 			Text: fmt.Sprintf("%s was the key of %s and is now that of %s: stored rows would decode each into the other, without an error", label(d.Path), d.Old.Go, d.New.Go),
-			Keep: fmt.Sprintf("keep %s on %s", jsonTag(d.Old), d.Old.Go),
+			Keep: fmt.Sprintf("keep %s on %s", d.Old.Tag(), d.Old.Go),
 		}
 	case Pointed:
 		return pointed(d)
@@ -110,7 +110,7 @@ func removed(f *Field, reserved []string) Verdict {
 }
 
 func renamed(o, n *Field) Verdict {
-	v := Verdict{Rule: "J06", Backward: Zero, Forward: Zero, Keep: "keep " + jsonTag(o)}
+	v := Verdict{Rule: "J06", Backward: Zero, Forward: Zero, Keep: "keep " + o.Tag()}
 	what := "renamed"
 	within, name, _ := split(o.Path)
 	newWithin, newName, _ := split(n.Path)
@@ -171,7 +171,8 @@ func label(path string) string {
 	return fmt.Sprintf("field %q", path)
 }
 
-func jsonTag(f *Field) string {
+// Tag is the tag that gives a field its key.
+func (f *Field) Tag() string {
 	_, name, _ := split(f.Path)
 	return fmt.Sprintf("json:%q", strings.Trim(name, `"`))
 }

@@ -131,7 +131,7 @@ func readNumber(from, to Kind) reading {
 		return fine
 	case from.isInt() && to.isInt():
 		if example := beyond(from, to); example != "" {
-			return failsFor(" such as " + example)
+			return failsFor(" with a value such as " + example)
 		}
 		return fine
 	case from.isInt() && to.isFloat():
@@ -143,11 +143,11 @@ func readNumber(from, to Kind) reading {
 		}
 		return rounded
 	case to.isInt():
-		return failsFor(" such as 1.5")
+		return failsFor(" with a value such as 1.5")
 	case from == "float32" && to == "float64":
 		return fine
 	case to == "float32":
-		return reading{Wrong, " such as 0.123456789", "be rounded to 7 digits without an error"}
+		return reading{Wrong, " with a value such as 0.123456789", "be rounded to 7 digits without an error"}
 	case to == "float64":
 		return reading{Wrong, " with more than 15 digits", rounded.will}
 	}
@@ -169,9 +169,9 @@ func readString(from Kind, to value) reading {
 	case to.kind.word() == "text":
 		return unknown(to.kind.of())
 	case from == "string" && to.kind == "bytes":
-		return failsFor(` such as "a b"`) // others are taken for base64
+		return failsFor(` with a value such as "a b"`) // others are taken for base64
 	case from == "string" && to.kind != "bool":
-		return failsFor(` such as "abc"`)
+		return failsFor(` with a value such as "abc"`)
 	}
 	return fails
 }

@@ -29,6 +29,7 @@ type arena struct {
 	hookedPgx *bun.DB       // the same with a CommitHook
 	pgx       *pgxpool.Pool // without bun and database/sql
 	admin     *bun.DB       // for rows to be made and counted, which may take a while
+	drop      func() error  // nil: it is another process's
 }
 
 const (
@@ -60,11 +61,16 @@ func newArena(ctx context.Context, cluster *pgcluster.Cluster) (*arena, error) {
 	if err != nil {
 		return nil, err
 	}
+	drop := func() error { return db.Drop(context.WithoutCancel(ctx)) }
 	a, err := openArena(ctx, db.URL)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, drop())
 	}
-	return a, a.warm(ctx, poolSize/2)
+	a.drop = drop
+	if err := a.warm(ctx, poolSize/2); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return a, nil
 }
 
 // openArena opens the pools of a database that newArena has made, perhaps in
@@ -141,7 +147,11 @@ func (a *arena) close() error {
 	if a.pgx != nil {
 		a.pgx.Close()
 	}
-	return errors.Join(a.bun.Close(), a.viaPgx.Close(), a.admin.Close())
+	err := errors.Join(a.bun.Close(), a.viaPgx.Close(), a.admin.Close())
+	if a.drop != nil {
+		err = errors.Join(err, a.drop())
+	}
+	return err
 }
 
 // exec runs a statement that is not measured.

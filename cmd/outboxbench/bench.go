@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"github.com/typedoutbox/typedoutbox/internal/pgcluster"
 )
@@ -55,6 +56,9 @@ func measure(ctx context.Context, s settings) (failed int, err error) {
 	if err := b.open(ctx); err != nil {
 		return 0, err
 	}
+	if err := b.describe(ctx); err != nil {
+		return 0, err
+	}
 	var all []result
 	tell := newTeller(os.Stdout, s.json)
 	for i, c := range contests {
@@ -95,6 +99,19 @@ func (b *bench) open(ctx context.Context) (err error) {
 	}
 	b.closers = append(b.closers, a.close)
 	*b.arena = *a
+	return nil
+}
+
+// describe tells what the figures depend on.
+func (b *bench) describe(ctx context.Context) error {
+	var version, fsync, commit, buffers string
+	err := b.arena.admin.QueryRowContext(ctx, "SELECT current_setting('server_version'), current_setting('fsync'), "+
+		"current_setting('synchronous_commit'), current_setting('shared_buffers')").Scan(&version, &fsync, &commit, &buffers)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "Postgres %s, fsync %s, synchronous_commit %s, shared_buffers %s, %d processors, %s, %s/%s\n",
+		version, fsync, commit, buffers, runtime.GOMAXPROCS(0), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 

@@ -3,7 +3,7 @@
 // run.
 //
 //	go -C cmd/outboxbench run . -quick      # does everything work? Within a minute
-//	go -C cmd/outboxbench run .             # the figures, in about an hour
+//	go -C cmd/outboxbench run .             # the figures, which take their time
 //	go -C cmd/outboxbench run . -only '^drain' -rounds 5
 //
 // It starts a throwaway Postgres with default durability (fsync and

@@ -43,20 +43,25 @@ RETURNING m.id::text, m.payload::text`
 const markHand = `UPDATE %[1]s AS m SET status = 'sent', claim_token = NULL, sent_at = statement_timestamp()%[2]s
 WHERE m.id = ANY (?::uuid[]) AND m.claim_token = ?::uuid`
 
-// handSQL is the two statements for one table.
-type handSQL struct{ table, onClaim, onMark string }
+// deleteHand is for who keeps nothing.
+const deleteHand = `DELETE FROM %[1]s AS m WHERE m.id = ANY (?::uuid[]) AND m.claim_token = ?::uuid%[2]s`
+
+// handSQL is the two statements for one table: what the claim sets besides, how
+// rows are marked, and what that sets besides.
+type handSQL struct{ table, onClaim, how, onMark string }
 
 var (
 	outboxSQL = handSQL{
 		outboxTable.name,
 		", claimed_at = statement_timestamp(), claimed_by = 'hand', updated_at = statement_timestamp()",
-		", available_at = statement_timestamp(), updated_at = statement_timestamp()",
+		markHand, ", available_at = statement_timestamp(), updated_at = statement_timestamp()",
 	}
-	leanSQL = handSQL{leanTable.name, "", ""}
+	deleteSQL = handSQL{outboxSQL.table, outboxSQL.onClaim, deleteHand, ""}
+	leanSQL   = handSQL{leanTable.name, "", markHand, ""}
 )
 
 func (s handSQL) claim(limit int) string { return fmt.Sprintf(claimHand, s.table, s.onClaim, limit) }
-func (s handSQL) mark() string           { return fmt.Sprintf(markHand, s.table, s.onMark) }
+func (s handSQL) mark() string           { return fmt.Sprintf(s.how, s.table, s.onMark) }
 
 // bunClaimer is by hand through bun.
 type bunClaimer struct {

@@ -55,6 +55,7 @@ func drainersOf(batch int) []drainer {
 		bunDrainer("bun", 2, batch, outboxTable, outboxSQL),
 		bunDrainer("bun, one worker", 1, batch, outboxTable, outboxSQL),
 		bunDrainer("bun, lean table", 2, batch, leanTable, leanSQL),
+		bunDrainer("bun, delete", 2, batch, outboxTable, deleteSQL),
 		pgxDrainer("pgx", 2, batch),
 		relayDrainer("outbox", 1, batch, viaPgdriver),
 		relayDrainer("outbox via pgx", 1, batch, viaPgx),

@@ -29,6 +29,7 @@ type arena struct {
 	hookedPgx *bun.DB       // the same with a CommitHook
 	pgx       *pgxpool.Pool // without bun and database/sql
 	admin     *bun.DB       // for rows to be made and counted, which may take a while
+	watch     *stopwatch    // of all pools but admin
 	drop      func() error  // nil: it is another process's
 }
 
@@ -76,13 +77,15 @@ func newArena(ctx context.Context, cluster *pgcluster.Cluster) (*arena, error) {
 // openArena opens the pools of a database that newArena has made, perhaps in
 // another process.
 func openArena(ctx context.Context, url string) (*arena, error) {
-	a := &arena{url: url, bun: openBun(url), admin: openBun(url, pgdriver.WithReadTimeout(adminTimeout), pgdriver.WithWriteTimeout(adminTimeout))}
+	a := &arena{url: url, admin: openBun(url), watch: &stopwatch{}}
+	a.bun = newBun(sql.OpenDB(watchedConnector{pgdriver.NewConnector(pgdriver.WithDSN(url)), a.watch}))
 	a.hooked = a.bun.WithQueryHook(&outbox.CommitHook{})
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, err
 	}
 	config.MaxConns = poolSize
+	config.ConnConfig.Tracer = a.watch
 	a.viaPgx = newBun(stdlib.OpenDB(*config.ConnConfig))
 	a.hookedPgx = a.viaPgx.WithQueryHook(&outbox.CommitHook{})
 	if a.pgx, err = pgxpool.NewWithConfig(ctx, config); err != nil {
@@ -91,8 +94,10 @@ func openArena(ctx context.Context, url string) (*arena, error) {
 	return a, nil
 }
 
-func openBun(url string, opts ...pgdriver.Option) *bun.DB {
-	return newBun(sql.OpenDB(pgdriver.NewConnector(append([]pgdriver.Option{pgdriver.WithDSN(url)}, opts...)...)))
+// openBun opens a database for what is not measured.
+func openBun(url string) *bun.DB {
+	return newBun(sql.OpenDB(pgdriver.NewConnector(pgdriver.WithDSN(url),
+		pgdriver.WithReadTimeout(adminTimeout), pgdriver.WithWriteTimeout(adminTimeout))))
 }
 
 func newBun(db *sql.DB) *bun.DB {

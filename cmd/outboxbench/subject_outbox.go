@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/uptrace/bun"
 	"golang.org/x/sync/errgroup"
@@ -43,52 +40,4 @@ func drainOutbox(ctx context.Context, db *bun.DB, relays, batch, want int, t *ta
 		return fmt.Errorf("relays recorded %d rows as sent, not %d", total, want)
 	}
 	return nil
-}
-
-// stopwatch is a bun.QueryHook that takes the time of the claims of a *bun.DB,
-// ours and those by hand: until the first row is back, and so to the end of an
-// empty one. The search for rows is before that, and it is what grows.
-type stopwatch struct {
-	mu     sync.Mutex
-	claims []time.Duration
-	others int // statements, also without BEGIN, COMMIT and ROLLBACK
-}
-
-// BeforeQuery implements bun.QueryHook.
-func (w *stopwatch) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
-
-// AfterQuery implements bun.QueryHook.
-func (w *stopwatch) AfterQuery(_ context.Context, event *bun.QueryEvent) {
-	took := time.Since(event.StartTime)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	switch {
-	case strings.Contains(event.Query, "SET status = 'claimed'"):
-		w.claims = append(w.claims, took)
-	case event.Query != "BEGIN" && event.Query != "COMMIT" && event.Query != "ROLLBACK":
-		w.others++
-	}
-}
-
-// take returns what there is and begins anew.
-func (w *stopwatch) take() (claims []time.Duration, others int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	claims, others = w.claims, w.others
-	w.claims, w.others = nil, 0
-	return claims, others
-}
-
-// seen is how many claims there were.
-func (w *stopwatch) seen() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.claims)
-}
-
-// statements is how many statements there were, claims included.
-func (w *stopwatch) statements() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.claims) + w.others
 }

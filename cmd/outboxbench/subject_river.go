@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/riverdriver/riverdatabasesql"
@@ -98,16 +97,16 @@ func newRiver[Tx any](driver riverdriver.Driver[Tx], config *river.Config) (rive
 
 // riverDrainer runs a client until every job is recorded as completed.
 func riverDrainer(name string, s riverSettings, via riverVia) drainer {
-	return drainer{name, s.workers, 1, riverTable, func(ctx context.Context, a *arena, n int, t *tally) (_ []time.Duration, err error) {
+	return drainer{name, s.workers, 1, riverTable, func(ctx context.Context, a *arena, n int, t *tally) (err error) {
 		client, err := via(a, s.config(t.handle))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := client.Start(ctx); err != nil {
-			return nil, err
+			return err
 		}
 		defer func() { err = errors.Join(err, client.StopAndCancel(context.WithoutCancel(ctx))) }()
-		return nil, awaitDelivered(ctx, a, riverTable, n, t)
+		return awaitDelivered(ctx, a, riverTable, n, t)
 	}}
 }
 
@@ -164,14 +163,4 @@ func riverParams(orders []order) []river.InsertManyParams {
 		params[i].Args = riverArgs(o)
 	}
 	return params
-}
-
-// tracedPool is a pool of its own that tells a tracer of every statement.
-func tracedPool(ctx context.Context, url string, tracer pgx.QueryTracer) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, err
-	}
-	config.ConnConfig.Tracer = tracer
-	return pgxpool.NewWithConfig(ctx, config)
 }

@@ -61,16 +61,16 @@ func (s watermillSettings) consume(ctx context.Context, db watermillsql.Beginner
 // first at every batch.
 func watermillDrainer(name string, batch int, remove bool) drainer {
 	s := watermillSettings{batch: batch, remove: remove}
-	return drainer{name, batch, 1, watermillTable, func(ctx context.Context, a *arena, n int, t *tally) ([]time.Duration, error) {
+	return drainer{name, batch, 1, watermillTable, func(ctx context.Context, a *arena, n int, t *tally) error {
 		consumeCtx, stop := context.WithCancel(ctx)
 		defer stop()
 		ended := make(chan error, 1)
 		go func() { ended <- s.consume(consumeCtx, watermillsql.BeginnerFromStdSQL(a.bun.DB), t.decode) }()
 		if err := awaitDelivered(ctx, a, watermillTable, n, t); err != nil {
-			return nil, err
+			return err
 		}
 		stop()
-		return nil, <-ended
+		return <-ended
 	}}
 }
 

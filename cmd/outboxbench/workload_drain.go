@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
 )
@@ -15,34 +14,28 @@ type drainer struct {
 	table          table
 
 	// drain delivers the n rows of its table to t, and returns when they are
-	// recorded. It may return how long its claims took.
-	drain func(ctx context.Context, a *arena, n int, t *tally) ([]time.Duration, error)
+	// recorded.
+	drain func(ctx context.Context, a *arena, n int, t *tally) error
 }
 
 // relayDrainer is this library.
 func relayDrainer(name string, relays, batch int, via func(*arena) *bun.DB) drainer {
-	return drainer{name, batch, relays, outboxTable, func(ctx context.Context, a *arena, n int, t *tally) ([]time.Duration, error) {
-		watch := &stopwatch{}
-		err := drainOutbox(ctx, via(a).WithQueryHook(watch), relays, batch, n, t)
-		claims, _ := watch.take()
-		return claims, err
+	return drainer{name, batch, relays, outboxTable, func(ctx context.Context, a *arena, n int, t *tally) error {
+		return drainOutbox(ctx, via(a), relays, batch, n, t)
 	}}
 }
 
 // bunDrainer is by hand through bun on a table.
 func bunDrainer(name string, workers, batch int, tbl table, sql handSQL) drainer {
-	return drainer{name, batch, workers, tbl, func(ctx context.Context, a *arena, _ int, t *tally) ([]time.Duration, error) {
-		watch := &stopwatch{}
-		err := drainByHand(ctx, bunClaimer{a.bun.WithQueryHook(watch), sql}, workers, batch, t)
-		claims, _ := watch.take()
-		return claims, err
+	return drainer{name, batch, workers, tbl, func(ctx context.Context, a *arena, _ int, t *tally) error {
+		return drainByHand(ctx, bunClaimer{a.bun, sql}, workers, batch, t)
 	}}
 }
 
 // pgxDrainer is by hand through pgx.
 func pgxDrainer(name string, workers, batch int) drainer {
-	return drainer{name, batch, workers, outboxTable, func(ctx context.Context, a *arena, _ int, t *tally) ([]time.Duration, error) {
-		return nil, drainByHand(ctx, pgxClaimer{a.pgx, outboxSQL}, workers, batch, t)
+	return drainer{name, batch, workers, outboxTable, func(ctx context.Context, a *arena, _ int, t *tally) error {
+		return drainByHand(ctx, pgxClaimer{a.pgx, outboxSQL}, workers, batch, t)
 	}}
 }
 
@@ -80,15 +73,15 @@ func (d drainer) trial(a *arena, n, payload int) func(context.Context) (sample, 
 // measure drains the n rows that are due.
 func (d drainer) measure(ctx context.Context, a *arena, n int) (sample, error) {
 	var t tally
-	var claims []time.Duration
-	s, err := timed(n, func() (err error) {
-		claims, err = d.drain(ctx, a, n, &t)
-		return err
-	})
+	a.watch.take()
+	s, err := timed(n, func() error { return d.drain(ctx, a, n, &t) })
 	if err != nil {
 		return s, err
 	}
-	s.waits = claims
+	s.waits = a.watch.take()
+	if len(s.waits) == 0 {
+		return s, errNoClaims
+	}
 	if got := int(t.delivered.Load()); got != n {
 		return s, fmt.Errorf("delivered %d times, with %d rows", got, n)
 	}
@@ -104,7 +97,7 @@ func (d drainer) contender(trial func(context.Context) (sample, error)) contende
 }
 
 // drainWorkload empties a queue that was filled beforehand. The waits are those
-// of claims.
+// of claims, to their last row.
 func (b *bench) drainWorkload() []contest {
 	var all []contest
 	for _, payload := range b.payloads {

@@ -50,7 +50,7 @@ type grower struct {
 	name  string
 	batch int
 	drain func(ctx context.Context, db *bun.DB, n int) error
-	look  func(ctx context.Context, db *bun.DB, watch *stopwatch, n int) error
+	look  func(ctx context.Context, a *arena, n int) error
 }
 
 // grow makes the history of a table from its arguments: the number of sent,
@@ -109,12 +109,11 @@ SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(nextval('growth_ids')), 12, '0
 		return s, err
 	}
 	a.settle(ctx)
-	watch := &stopwatch{}
-	db := a.bun.WithQueryHook(watch)
-	if s, err = timed(n, func() error { return g.drain(ctx, db, n) }); err != nil {
+	a.watch.take()
+	if s, err = timed(n, func() error { return g.drain(ctx, a.bun, n) }); err != nil {
 		return s, err
 	}
-	if s.waits, _ = watch.take(); len(s.waits) == 0 {
+	if s.waits = a.watch.take(); len(s.waits) == 0 {
 		return s, errNoClaims
 	}
 	left, err := a.count(ctx, "SELECT count(*) FROM outbox_messages WHERE topic = ? AND status = 'pending' AND available_at <= now()", topicName)
@@ -132,12 +131,11 @@ func (g grower) looks(ctx context.Context, open func(context.Context) (*arena, e
 	if err != nil {
 		return s, err
 	}
-	watch := &stopwatch{}
-	db := a.bun.WithQueryHook(watch)
-	if s, err = timed(n, func() error { return g.look(ctx, db, watch, n) }); err != nil {
+	a.watch.take()
+	if s, err = timed(n, func() error { return g.look(ctx, a, n) }); err != nil {
 		return s, err
 	}
-	s.waits, _ = watch.take()
+	s.waits = a.watch.take()
 	s.elapsed = 0 // most of it is waiting for the next look
 	if len(s.waits) < n {
 		err = errNoClaims
@@ -145,9 +143,9 @@ func (g grower) looks(ctx context.Context, open func(context.Context) (*arena, e
 	return s, err
 }
 
-func lookByHand(ctx context.Context, db *bun.DB, _ *stopwatch, n int) error {
+func lookByHand(ctx context.Context, a *arena, n int) error {
 	for range n {
-		found, _, err := step(ctx, bunClaimer{db, outboxSQL}, 100, &tally{})
+		found, _, err := step(ctx, bunClaimer{a.bun, outboxSQL}, 100, &tally{})
 		if err == nil && found > 0 {
 			err = fmt.Errorf("an idle look found %d rows", found)
 		}
@@ -159,14 +157,14 @@ func lookByHand(ctx context.Context, db *bun.DB, _ *stopwatch, n int) error {
 }
 
 // lookOutbox lets a relay that has nothing to do look every few milliseconds.
-func lookOutbox(ctx context.Context, db *bun.DB, watch *stopwatch, n int) error {
-	relay := newRelay(db, 0, func(order) error { return errors.New("an idle look found a row") })
+func lookOutbox(ctx context.Context, a *arena, n int) error {
+	relay := newRelay(a.bun, 0, func(order) error { return errors.New("an idle look found a row") })
 	relay.Interval = 5 * time.Millisecond
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- relay.Start(ctx) }()
-	for watch.seen() < n && ctx.Err() == nil {
+	for a.watch.seen() < n && ctx.Err() == nil {
 		if pause(ctx, 5*time.Millisecond) != nil {
 			break
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -17,9 +16,9 @@ import (
 func (b *bench) growthWorkload() []contest {
 	claim := contest{name: "growth/claim", unit: "rows", by: byWait}
 	look := contest{name: "growth/idle-look", unit: "looks", by: byWait}
-	arenas := make([]func(context.Context) (*arena, error), len(b.sent))
+	histories := make([]*history, len(b.sent))
 	for i, sent := range b.sent {
-		arenas[i] = b.grown(sent)
+		histories[i] = &history{bench: b, sent: sent}
 	}
 	for _, g := range []grower{
 		{"bun", 100, func(ctx context.Context, db *bun.DB, n int) error {
@@ -33,12 +32,12 @@ func (b *bench) growthWorkload() []contest {
 				name: fmt.Sprintf("%s, %d sent", g.name, sent), against: fmt.Sprintf("%s, %d sent", g.name, b.sent[0]),
 				batch: g.batch, workers: 1,
 			}
-			con.trial = func(ctx context.Context) (sample, error) { return g.claims(ctx, arenas[i], b.growth) }
+			con.trial = func(ctx context.Context) (sample, error) { return g.claims(ctx, histories[i], b.growth) }
 			claim.contenders = append(claim.contenders, con)
 			if g.name == "outbox b1000" {
 				continue // it looks in the same way
 			}
-			con.trial = func(ctx context.Context) (sample, error) { return g.looks(ctx, arenas[i], b.looks) }
+			con.trial = func(ctx context.Context) (sample, error) { return g.looks(ctx, histories[i], b.looks) }
 			look.contenders = append(look.contenders, con)
 		}
 	}
@@ -66,36 +65,48 @@ FROM (
 	UNION ALL SELECT i, 'foreign.' || i % 10, 'pending', 0, interval '-2 hours' FROM generate_series(1, ?3) AS i
 ) AS history`
 
-// grown returns the arena with so many sent rows and the rest of a history,
-// which is made when it is first asked for. With no sent row it is empty.
-func (b *bench) grown(sent int) func(context.Context) (*arena, error) {
-	var mu sync.Mutex
-	var a *arena
-	return func(ctx context.Context) (*arena, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if a != nil {
-			return a, nil
-		}
-		fresh, err := newArena(ctx, b.cluster)
+// history is a table that has grown, in an arena of its own. With no sent row it
+// is empty.
+type history struct {
+	bench *bench
+	sent  int
+	arena *arena // nil until it is asked for
+}
+
+// open makes the history when it is first asked for. What is to be empty is
+// emptied before every trial.
+func (h *history) open(ctx context.Context) (*arena, error) {
+	if h.arena == nil {
+		a, err := newArena(ctx, h.bench.cluster)
 		if err != nil {
 			return nil, err
 		}
-		b.closers = append(b.closers, fresh.close)
-		if sent > 0 {
-			err := fresh.exec(ctx, grow, sent, b.delayed, b.parked, b.foreign, encode(newOrder(200)))
-			if err := errors.Join(err, fresh.exec(ctx, "VACUUM ANALYZE outbox_messages")); err != nil {
+		h.bench.closers = append(h.bench.closers, a.close)
+		if h.sent > 0 {
+			if err := a.exec(ctx, grow, h.sent, h.bench.delayed, h.bench.parked, h.bench.foreign, encode(newOrder(200))); err != nil {
 				return nil, fmt.Errorf("make a history: %w", err)
 			}
 		}
-		a = fresh
-		return a, nil
+		h.arena = a
 	}
+	if h.sent == 0 {
+		if err := h.arena.exec(ctx, "TRUNCATE outbox_messages"); err != nil {
+			return nil, err
+		}
+	}
+	return h.arena, nil
+}
+
+// tidy removes what trials have left in the indexes.
+func (h *history) tidy(ctx context.Context) error {
+	err := h.arena.exec(ctx, "VACUUM (INDEX_CLEANUP on, ANALYZE) outbox_messages")
+	h.arena.settle(ctx)
+	return err
 }
 
 // claims drains n more rows.
-func (g grower) claims(ctx context.Context, open func(context.Context) (*arena, error), n int) (s sample, err error) {
-	a, err := open(ctx)
+func (g grower) claims(ctx context.Context, h *history, n int) (s sample, err error) {
+	a, err := h.open(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -105,10 +116,9 @@ SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(nextval('growth_ids')), 12, '0
 	if err := a.exec(ctx, due, encode(newOrder(200)), n); err != nil {
 		return s, err
 	}
-	if err := a.exec(ctx, "ANALYZE outbox_messages"); err != nil {
+	if err := h.tidy(ctx); err != nil {
 		return s, err
 	}
-	a.settle(ctx)
 	a.watch.take()
 	if s, err = timed(n, func() error { return g.drain(ctx, a.bun, n) }); err != nil {
 		return s, err
@@ -126,9 +136,12 @@ SELECT ('00000000-0000-7000-8000-' || lpad(to_hex(nextval('growth_ids')), 12, '0
 var errNoClaims = errors.New("the stopwatch saw no claim; tell it how a claim reads now")
 
 // looks has the subject look in vain n times.
-func (g grower) looks(ctx context.Context, open func(context.Context) (*arena, error), n int) (s sample, err error) {
-	a, err := open(ctx)
+func (g grower) looks(ctx context.Context, h *history, n int) (s sample, err error) {
+	a, err := h.open(ctx)
 	if err != nil {
+		return s, err
+	}
+	if err := h.tidy(ctx); err != nil {
 		return s, err
 	}
 	a.watch.take()

@@ -13,6 +13,7 @@ type contest struct {
 	baseline   string // the contender whose figure the ratios divide by
 	unit       string // what a rate counts
 	by         figure // which figure is compared
+	atMost     int    // rounds, for what needs no median; 0 is no bound
 	contenders []contender
 }
 
@@ -62,6 +63,9 @@ const trialLimit = 15 * time.Minute
 // begins changes from round to round. A contender that has failed is left out
 // from there on; failed counts those.
 func (c contest) hold(ctx context.Context, rounds int, complain func(string)) (results []result, failed int) {
+	if c.atMost > 0 {
+		rounds = min(rounds, c.atMost)
+	}
 	samples := make([][]sample, len(c.contenders))
 	out := make([]bool, len(c.contenders))
 	for round := range rounds {
@@ -105,6 +109,8 @@ func (c contest) compare(results []result) {
 		for k := range results {
 			if results[k].Subject == con.name && figures[baseline] > 0 {
 				results[k].Ratio = round3(figures[con.name] / figures[baseline])
+				results[k].Baseline = baseline
+				results[k].odd = con.against != ""
 			}
 		}
 	}

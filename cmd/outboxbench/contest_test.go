@@ -34,15 +34,17 @@ func TestContestTakesMediansAndRatios(t *testing.T) {
 	results, failed := c.hold(t.Context(), 3, func(problem string) { t.Error(problem) })
 	require.Zero(t, failed)
 	require.Equal(t, []result{
-		{Workload: "c", Subject: "raw", N: 100, PerSec: 50, P50: 8000, P99: 8000, Ratio: 1},
-		{Workload: "c", Subject: "ours", N: 100, Batch: 7, Workers: 3, PerSec: 100, P50: 4000, P99: 4000, Ratio: 2},
-		{Workload: "c", Subject: "other", N: 100, PerSec: 25, P50: 16000, P99: 16000, Ratio: 0.25},
+		{Workload: "c", Subject: "raw", N: 100, PerSec: 50, P50: 8000, P99: 8000, Ratio: 1, Baseline: "raw"},
+		{Workload: "c", Subject: "ours", N: 100, Batch: 7, Workers: 3, PerSec: 100, P50: 4000, P99: 4000, Ratio: 2, Baseline: "raw"},
+		{Workload: "c", Subject: "other", N: 100, PerSec: 25, P50: 16000, P99: 16000, Ratio: 0.25, Baseline: "ours", odd: true},
 	}, results)
 
 	c.by = byWait
 	c.compare(results)
 	require.InDelta(t, 0.5, results[1].Ratio, 0, "ours waits half as long")
 	require.InDelta(t, 4, results[2].Ratio, 0)
+	require.Equal(t, "0.50", ratio(results[1]))
+	require.Equal(t, "4.00 of ours", ratio(results[2]))
 }
 
 func TestContestCountsFailures(t *testing.T) {
@@ -76,6 +78,10 @@ func TestContestTakesTurns(t *testing.T) {
 	_, failed := contest{contenders: []contender{turn("a"), turn("b"), turn("c")}}.hold(t.Context(), 3, nil)
 	require.Zero(t, failed)
 	require.Equal(t, "abcbcacab", turns.String())
+
+	turns.Reset()
+	contest{atMost: 1, contenders: []contender{turn("a"), turn("b")}}.hold(t.Context(), 3, nil)
+	require.Equal(t, "ab", turns.String())
 }
 
 func TestPercentile(t *testing.T) {
@@ -90,14 +96,14 @@ func TestPercentile(t *testing.T) {
 
 func TestTellers(t *testing.T) {
 	c := contest{name: "drain/x", unit: "rows"}
-	results := []result{{Workload: "drain/x", Subject: "bun", N: 20000, Batch: 100, Workers: 2, PerSec: 35200.4, P50: 1.875, Ratio: 1}}
+	results := []result{{Workload: "drain/x", Subject: "bun", N: 20000, Batch: 100, Workers: 2, PerSec: 35200.4, P50: 1.875, Ratio: 1, Baseline: "bun"}}
 	var table, lines bytes.Buffer
 	require.NoError(t, newTeller(&table, false)(c, results))
 	require.Equal(t, "\ndrain/x\n"+
 		"  subject       n  batch  workers  rows/s  p50 ms  p99 ms  RSS MiB  allocs  ratio\n"+
 		"  bun      20,000    100        2  35,200    1.88                            1.00\n", table.String())
 	require.NoError(t, newTeller(&lines, true)(c, results))
-	require.Equal(t, `{"workload":"drain/x","subject":"bun","n":20000,"batch":100,"workers":2,"per_sec":35200.4,"p50_ms":1.875,"p99_ms":0,"rss_mb":0,"allocs":0,"ratio":1}`+"\n",
+	require.Equal(t, `{"workload":"drain/x","subject":"bun","n":20000,"batch":100,"workers":2,"per_sec":35200.4,"p50_ms":1.875,"p99_ms":0,"rss_mb":0,"allocs":0,"ratio":1,"baseline":"bun"}`+"\n",
 		lines.String())
 }
 

@@ -17,7 +17,7 @@
 // several subjects in turns, for -rounds rounds, so that all of them meet the
 // same noise. A figure is the median of its rounds, and the ratio divides it by
 // that of the contest's baseline, which is raw SQL through bun and pgdriver
-// unless the contest says otherwise. Absolute figures tell about the machine;
+// unless the line says otherwise. Absolute figures tell about the machine;
 // the ratios are what can be compared.
 //
 // Every trial counts what it did: rows that are missing, or delivered and not

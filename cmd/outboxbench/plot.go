@@ -11,7 +11,7 @@ import (
 const (
 	plotWidth  = 860
 	labelWidth = 220
-	valueWidth = 150
+	valueWidth = 240
 	barHeight  = 16
 	barStep    = 22
 	titleStep  = 44
@@ -92,7 +92,7 @@ func newPanel(results []result, y int) panel {
 		}
 		text := number(value(r))
 		if r.Ratio > 0 {
-			text += "  (" + ratio(r.Ratio) + ")"
+			text += "  (" + ratio(r) + ")"
 		}
 		colour, label := "#9aa7b5", "#444444"
 		if isOurs(r.Subject) {

@@ -50,7 +50,7 @@ func cellsOf(results []result) [][]string {
 	for _, r := range results {
 		out = append(out, []string{
 			r.Subject, whole(r.N), whole(r.Batch), whole(r.Workers), number(r.PerSec),
-			number(r.P50), number(r.P99), number(r.RSS), number(r.Allocs), ratio(r.Ratio),
+			number(r.P50), number(r.P99), number(r.RSS), number(r.Allocs), ratio(r),
 		})
 	}
 	return out
@@ -77,11 +77,16 @@ func whole(n int) string {
 	return thousands(strconv.Itoa(n))
 }
 
-func ratio(v float64) string {
-	if v == 0 {
+// ratio also says to whom, where that is not plain.
+func ratio(r result) string {
+	if r.Ratio == 0 {
 		return ""
 	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
+	text := strconv.FormatFloat(r.Ratio, 'f', 2, 64)
+	if r.odd {
+		text += " of " + r.Baseline
+	}
+	return text
 }
 
 // thousands puts commas into the digits of an integer.

@@ -20,6 +20,9 @@ type result struct {
 	RSS      float64 `json:"rss_mb"` // at most, 0 if it was not looked at
 	Allocs   float64 `json:"allocs"` // a unit of work, in this process
 	Ratio    float64 `json:"ratio"`  // to the baseline, 0 if there is none
+	Baseline string  `json:"baseline"`
+
+	odd bool // the baseline is not that of the contest
 }
 
 func newResult(c contest, con contender, samples []sample) result {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,7 +40,8 @@ func producers() []producer {
 }
 
 // enqueueWorkload is a transaction of a business row and a message. The waits
-// are those for the transaction, BEGIN and COMMIT included.
+// are those for the transaction, BEGIN and COMMIT included. With the hook, the
+// ratio is to the same without.
 func (b *bench) enqueueWorkload() []contest {
 	return []contest{b.enqueueContest(1, b.enqueue), b.enqueueContest(8, 4*b.enqueue)}
 }
@@ -47,9 +49,13 @@ func (b *bench) enqueueWorkload() []contest {
 func (b *bench) enqueueContest(writers, n int) contest {
 	c := contest{name: fmt.Sprintf("enqueue/w%d", writers), baseline: "bun", unit: "transactions"}
 	for _, p := range producers() {
-		c.contenders = append(c.contenders, contender{name: p.name, workers: writers, trial: func(ctx context.Context) (sample, error) {
+		con := contender{name: p.name, workers: writers, trial: func(ctx context.Context) (sample, error) {
 			return p.measure(ctx, b.arena, writers, n)
-		}})
+		}}
+		if without, ok := strings.CutSuffix(p.name, ", hook"); ok {
+			con.against = without // what the hook costs
+		}
+		c.contenders = append(c.contenders, con)
 	}
 	return c
 }

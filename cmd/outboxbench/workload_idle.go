@@ -14,7 +14,7 @@ type idler struct {
 // idleWorkload counts the statements of a relay that has nothing to do, once it
 // has settled. The waits are those of its looks.
 func (b *bench) idleWorkload() []contest {
-	c := contest{name: "idle", unit: "statements"}
+	c := contest{name: "idle", unit: "statements", atMost: 1}
 	for _, i := range []idler{
 		{"outbox", consumeOutbox(hookedPgdriver)},
 		{"outbox via pgx", consumeOutbox(hookedPgx)},

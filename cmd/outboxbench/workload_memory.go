@@ -32,7 +32,7 @@ func memoryDrainers() []drainer {
 func (b *bench) memoryWorkload() []contest {
 	var all []contest
 	for _, n := range []int{b.memory / 10, b.memory} {
-		c := contest{name: fmt.Sprintf("memory/%d", n), baseline: "bun", unit: "rows", by: byRSS}
+		c := contest{name: fmt.Sprintf("memory/%d", n), baseline: "bun", unit: "rows", by: byRSS, atMost: 1}
 		for _, d := range memoryDrainers() {
 			c.contenders = append(c.contenders, d.contender(func(ctx context.Context) (sample, error) {
 				return d.measureInChild(ctx, b.arena, n)

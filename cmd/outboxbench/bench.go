@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"time"
 
 	"github.com/typedoutbox/typedoutbox/internal/pgcluster"
 )
@@ -62,9 +63,10 @@ func measure(ctx context.Context, s settings) (failed int, err error) {
 	var all []result
 	tell := newTeller(os.Stdout, s.json)
 	for i, c := range contests {
-		fmt.Fprintf(os.Stderr, "%d/%d %s\n", i+1, len(contests), c.name)
+		begun := time.Now()
 		results, n := c.hold(ctx, s.rounds, func(problem string) { fmt.Fprintln(os.Stderr, "FAILED", problem) })
 		failed += n
+		fmt.Fprintf(os.Stderr, "%d/%d %s took %.1f s\n", i+1, len(contests), c.name, time.Since(begun).Seconds())
 		if err := errors.Join(ctx.Err(), tell(c, results)); err != nil {
 			return failed, err
 		}

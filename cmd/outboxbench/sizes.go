@@ -39,8 +39,8 @@ var fullSizes = sizes{
 var quickSizes = sizes{
 	enqueue: 40, enqueueAll: 1,
 	drain: 1000, drainLong: 3000, drainSlow: 200, payloads: []int{200, 4000},
-	latency: 10, latencySlow: 1,
+	latency: 10, latencySlow: 0,
 	sent: []int{0, 2000}, delayed: 500, parked: 100, foreign: 2000, growth: 1000, looks: 10,
-	held: 2000, relays: 1000, sqlite: 1000, memory: 2000,
-	idle: time.Second,
+	held: 1000, relays: 1000, sqlite: 1000, memory: 1000,
+	idle: 500 * time.Millisecond,
 }

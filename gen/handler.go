@@ -1,6 +1,9 @@
 package gen
 
-import "go/ast"
+import (
+	"fmt"
+	"go/ast"
+)
 
 const (
 	outboxPath  = "github.com/typedoutbox/typedoutbox/outbox"
@@ -46,8 +49,8 @@ func (w *writer) handlers(u *unit) {
 	if len(events) == 0 {
 		return
 	}
-	w.bases[outboxPath], w.bases["context"] = "outbox", "context"
-	outbox, context := marked(outboxPath), marked("context")
+	w.bases[outboxPath], w.bases["context"], w.bases["fmt"] = "outbox", "context", "fmt"
+	outbox, context, fmtName := marked(outboxPath), marked("context"), marked("fmt")
 	local := func(name string) string {
 		for u.taken[name].IsValid() || u.isIdent(name) {
 			name += "_"
@@ -76,11 +79,23 @@ func (w *writer) handlers(u *unit) {
 		skip := skipPrefix + e.typeName()
 		w.printf("\n// %s, embedded in an %s, leaves %s to another program.\n", skip, handlerType, e.typeName())
 		w.printf("type %s struct{}\n", skip)
-		w.printf("\n// Handle%s is never registered.\n", e.typeName())
-		w.printf("func (%s) Handle%s(%s.Context, %s.Delivery[%s]) error { return %s.ErrNoHandler }\n",
-			skip, e.typeName(), context, outbox, e.typeName(), outbox)
+		w.printf("\n// Handle%s is not registered, unless the handler that skips %s is wrapped in another.\n", e.typeName(), e.typeName())
+		w.printf("func (%s) Handle%s(%s.Context, %s.Delivery[%s]) error {\nreturn %s.Unavailable(%s.Errorf(%q, %s.ErrNoHandler))\n}\n",
+			skip, e.typeName(), context, outbox, e.typeName(), outbox, fmtName, u.wrapped(e), outbox)
 		w.printf("\nfunc (%s) skips%s() {}\n", skip, e.typeName())
 	}
+}
+
+// wrapped is the format of the error of a Skip type's handler. It is called only
+// where HandleOutbox could not see the mark of the Skip type, as in a struct that
+// embeds the interface: that has the methods of the interface and no others.
+func (u *unit) wrapped(e *event) string {
+	skip := skipPrefix + e.typeName()
+	if u.pkg.Name != "main" {
+		skip = u.pkg.Name + "." + skip
+	}
+	return fmt.Sprintf("%%w %q: it is skipped by a handler that is wrapped in another, and %s sees only the outer one; "+
+		"give it struct{ OUTER; %s }, OUTER being the type of the outer one, without a method Handle%s of its own", e.Name.Text, handleFunc, skip, e.typeName())
 }
 
 // isIdent reports whether a generated variable has this name.

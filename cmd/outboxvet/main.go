@@ -39,6 +39,17 @@
 //
 // Remove one of the two.
 //
+// And it reports a struct given to HandleOutbox that embeds the interface: what
+// the handler within it skips is not seen, and its messages would come to this
+// program and wait.
+//
+//	type traced struct{ orders.OutboxHandler }
+//
+//	orders.HandleOutbox(mux, traced{warehouse})                                        // what does it skip?
+//	orders.HandleOutbox(mux, struct{ traced; orders.SkipOrderCancelled }{traced: ...}) // this
+//
+// Where nothing is skipped, say so with //outbox:allow outboxdirective REASON.
+//
 // # outboxpayload
 //
 // reports, at the field, what would not come back of a payload, in the words of

@@ -4,6 +4,7 @@ package events
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/typedoutbox/typedoutbox/outbox"
 	"github.com/typedoutbox/typedoutbox/topics"
@@ -43,9 +44,9 @@ func HandleOutbox(mux *outbox.Mux, h OutboxHandler, opts ...outbox.HandleOption)
 // SkipOrderCreated, embedded in an OutboxHandler, leaves OrderCreated to another program.
 type SkipOrderCreated struct{}
 
-// HandleOrderCreated is never registered.
+// HandleOrderCreated is not registered, unless the handler that skips OrderCreated is wrapped in another.
 func (SkipOrderCreated) HandleOrderCreated(context.Context, outbox.Delivery[OrderCreated]) error {
-	return outbox.ErrNoHandler
+	return outbox.Unavailable(fmt.Errorf("%w \"orders.created\": it is skipped by a handler that is wrapped in another, and HandleOutbox sees only the outer one; give it struct{ OUTER; events.SkipOrderCreated }, OUTER being the type of the outer one, without a method HandleOrderCreated of its own", outbox.ErrNoHandler))
 }
 
 func (SkipOrderCreated) skipsOrderCreated() {}

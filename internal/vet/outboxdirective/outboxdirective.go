@@ -15,8 +15,8 @@ import (
 )
 
 // Analyzer reports what outboxgen says of directives, and besides it allows of
-// rules that do not exist, and handlers that a Skip type keeps from being
-// called.
+// rules that do not exist, handlers that a Skip type keeps from being called, and
+// Skip types that HandleOutbox does not see.
 var Analyzer = &analysis.Analyzer{
 	Name: "outboxdirective",
 	Doc: `report //outbox: comments that have no effect
@@ -26,7 +26,8 @@ be done is reported in the words of outboxgen. Where a space or a capital letter
 is all that is wrong, there is a fix.
 
 A type that embeds the Skip type of an event and has a handler for it is
-reported, too: that handler is never called.`,
+reported, too: that handler is never called. So is a handler that is wrapped in
+another and given to HandleOutbox, which does not see what it skips.`,
 	Run: vet.Allowing(run),
 }
 
@@ -41,6 +42,7 @@ func run(pass *analysis.Pass) error {
 	}, func(token.Pos, string) {})
 	checkRules(pass)
 	checkSkipped(pass)
+	checkHidden(pass)
 	return nil
 }
 

@@ -15,7 +15,7 @@ var testdata = filepath.Join(analysistest.TestData(), "../../testdata")
 
 func Test(t *testing.T) {
 	t.Parallel()
-	analysistest.Run(t, testdata, outboxdirective.Analyzer, "directive/place", "directive/rules", "directive/skipped")
+	analysistest.Run(t, testdata, outboxdirective.Analyzer, "directive/place", "directive/rules", "directive/skipped", "directive/hidden")
 }
 
 func TestFix(t *testing.T) {

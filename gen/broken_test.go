@@ -80,12 +80,17 @@ func TestBrokenOutput(t *testing.T) {
 	require.Zero(t, code, stderr)
 	model, err := os.ReadFile(filepath.Join(dir, "model", "outbox_gen.go"))
 	require.NoError(t, err)
-	fresh := func(name string) string { return strings.ReplaceAll(string(model), `"model.made"`, `"`+name+`.made"`) }
+	lock, err := os.ReadFile(filepath.Join(dir, "model", "outbox.lock.json"))
+	require.NoError(t, err)
+	fresh := func(name string) string { return strings.ReplaceAll(string(model), "model.made", name+".made") }
 
 	output := func(name string) string { return filepath.Join(dir, name, "outbox_gen.go") }
 	var mended, refused []string
 	for _, b := range brokenOutputs {
-		writeTree(t, dir, map[string]string{b.name + "/p.go": source(b.name)})
+		writeTree(t, dir, map[string]string{
+			b.name + "/p.go":             source(b.name),
+			b.name + "/outbox.lock.json": strings.ReplaceAll(string(lock), "model.made", b.name+".made"),
+		})
 		content := strings.ReplaceAll(b.content, "FRESH", fresh(b.name))
 		if b.place == nil {
 			b.place = func(t *testing.T, path, content string) { write(t, path, content, 0o644) }

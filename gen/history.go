@@ -33,6 +33,7 @@ func openLock(u *unit) *history {
 	data, ok := u.report.read(h.path)
 	h.data, h.broken = data, !ok
 	if data == nil {
+		h.broken = h.broken || h.lost()
 		return h
 	}
 	old, err := lock.Parse(data)
@@ -47,6 +48,20 @@ func openLock(u *unit) *history {
 	}
 	h.old = *old
 	return h
+}
+
+// lost reports a lock that is not there although generated code is, which is
+// written after it. Without the lock a new history would begin, and stored rows
+// would be forgotten without a word.
+func (h *history) lost() bool {
+	code, ok := h.report.read(h.output())
+	if !ok || len(h.events) == 0 || !declaresTopics(code) {
+		return false
+	}
+	h.report.addAt(h.path, "the file is missing, though %s was generated with one: stored rows would not be checked against it; "+
+		"restore it from version control (git checkout -- %s), or, if no rows were ever stored, delete %s too",
+		outputName, h.report.rel(h.path), outputName)
+	return true
 }
 
 // check compares the events with what the lock has of them, and makes the lock

@@ -25,3 +25,8 @@ func replaceable(content []byte) bool {
 	conflicted := bytes.HasPrefix(content, []byte("<<<<<<< ")) && bytes.Contains(content, []byte(header))
 	return signed(content) || len(bytes.TrimSpace(content)) == 0 || conflicted
 }
+
+// declaresTopics reports whether content is ours and not empty of events.
+func declaresTopics(content []byte) bool {
+	return replaceable(content) && bytes.Contains(content, []byte("\nfunc "+infosFunc+"() "))
+}

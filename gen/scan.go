@@ -27,6 +27,9 @@ func (u *unit) scan(f *ast.File) {
 				continue
 			}
 			at := ps.of(c)
+			if d == nil && at.loc == onFunc || d != nil && d.Upcast != nil && at.loc != onFunc {
+				u.strays++
+			}
 			if d == nil || d.Event != nil && at.loc != onType {
 				u.doubt(f, c, at)
 			}

@@ -21,6 +21,7 @@ type unit struct {
 	pkg         *packages.Package
 	events      []*event
 	upcasts     []*upcast
+	strays      int // upcasts that are reported and that belong to any event
 	allows      []*allow
 	retired     []*directive.Directive
 	unclear     bool            // what the directives say
@@ -46,6 +47,7 @@ type event struct {
 	key    *keyFunc     // nil if there is none
 	order  *keyFunc
 	steps  map[int]*upcast
+	strays int         // upcasts that are reported, and are no steps
 	past   *lock.Event // what the lock has of it, nil if it is new
 }
 

@@ -6,6 +6,8 @@ import (
 	"go/types"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/typedoutbox/typedoutbox/internal/directive"
 )
@@ -30,11 +32,14 @@ func (u *unit) addUpcast(d *directive.Directive, fn *ast.FuncDecl, broken bool) 
 func (u *unit) checkUpcasts() {
 	for _, s := range u.upcasts {
 		if s.broken {
+			u.strays++
 			continue
 		}
 		u.checkSignature(s)
 		if e := u.target(s); e != nil {
 			u.addStep(e, s)
+		} else {
+			u.strays++
 		}
 	}
 	for _, e := range u.events {
@@ -107,10 +112,12 @@ func (u *unit) addStep(e *event, s *upcast) {
 		return
 	}
 	if first := e.steps[from.N]; first != nil {
-		u.report.addf(from.Pos, "from=%d of %s is taken by %s (%s); keep one", from.N, e.typeName(), first.name(), u.report.at(first.Pos))
+		e.strays++
+		u.report.addf(from.Pos, "from=%d of %s is taken by %s (%s); keep one, or correct from=", from.N, e.typeName(), first.name(), u.report.at(first.Pos))
 		return
 	}
 	if from.N >= e.Version.N {
+		e.strays++
 		remedy := fmt.Sprintf("set version=%d", from.N+1)
 		if e.Version.N > 1 {
 			remedy += ", or correct from="
@@ -123,6 +130,54 @@ func (u *unit) addStep(e *event, s *upcast) {
 		e.steps = map[int]*upcast{}
 	}
 	e.steps[from.N] = s
+	u.checkOld(e, s)
+}
+
+// checkOld reports an upcast that takes the struct of the event, by whichever
+// name: the next change of the event would change how rows of the old version are
+// read. That is so even while the two versions look the same.
+func (u *unit) checkOld(e *event, s *upcast) {
+	if s.from == nil {
+		return
+	}
+	from := types.Unalias(s.from)
+	if ptr, ok := from.(*types.Pointer); ok {
+		from = types.Unalias(ptr.Elem())
+	}
+	name, n := u.spell(s.from), s.Upcast.From.N
+	switch {
+	case s.from == e.obj.Type():
+		name += " itself, which changes"
+	case types.Identical(from, e.obj.Type()):
+		name += ", which is " + e.typeName() + " itself and changes"
+	case from.Underlying() == e.obj.Type().Underlying(): // one struct, and not two that are alike
+		name += ", which has the struct of " + e.typeName() + " and changes with it"
+	default:
+		return
+	}
+	s.from = nil
+	own := unexported(e.typeName()) + "V" + strconv.Itoa(n)
+	remedy := fmt.Sprintf("write the struct as it was at version %d out, as a type of its own", n)
+	if !u.declares(own) {
+		remedy += " such as " + own
+	}
+	remedy += ", and let " + s.name() + " take it"
+	for _, before := range u.upcasts {
+		if before.Upcast != nil && before.Upcast.Type.Text == e.typeName() && before.Upcast.From.N == n-1 {
+			remedy += ", and " + before.name() + " return it"
+			break
+		}
+	}
+	u.report.addf(s.fn.Name.Pos(), "%s takes %s, while rows of version %d do not; %s", s.name(), name, n, remedy)
+}
+
+// declares reports whether the package has a name already.
+func (u *unit) declares(name string) bool { return u.pkg.Types.Scope().Lookup(name) != nil }
+
+// unexported is a name with its first letter small.
+func unexported(name string) string {
+	r, size := utf8.DecodeRuneInString(name)
+	return string(unicode.ToLower(r)) + name[size:]
 }
 
 func (u *unit) checkChain(e *event) {
@@ -141,7 +196,7 @@ func (u *unit) checkChain(e *event) {
 				next.name(), u.spell(next.from), s.name(), u.report.at(s.fn.Name.Pos()), u.spell(s.to), s.name(), u.spell(next.from))
 		}
 	}
-	if len(missing) > 0 {
+	if len(missing) > e.strays+u.strays { // or else what is wrong with them is reported
 		u.report.addf(e.Version.Pos, "version=%d of %s has no upcast from %s, so stored rows could not be decoded; %s",
 			e.Version.N, e.typeName(), numbers(missing), u.suggest(e, missing[0]))
 	}

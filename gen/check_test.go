@@ -24,7 +24,7 @@ var (
 	// unseen are the problems among them that cannot.
 	unseen = regexp.MustCompile(`generated variable|is a dependency|^b/.* is taken at a/|imports "C"`)
 
-	directory = regexp.MustCompile(`\ba/(a\.go:)`)
+	directory = regexp.MustCompile(`\b[a-e]/([a-e]\.go:)`)
 )
 
 // TestCheck compares what Check says of each case with what the generator says.

@@ -13,7 +13,7 @@ func retyped(d Difference) Verdict {
 	v := Verdict{
 		Rule: retypeRule(d.Old, d.New), Backward: backward.Effect, Forward: forward.Effect,
 		Text: fmt.Sprintf("%s changed from %s to %s: ", label(d.Path), o.words(), n.words()),
-		Keep: "keep it " + o.words(),
+		Keep: "keep it " + o.source(),
 	}
 	switch {
 	case v.Backward != OK:
@@ -86,6 +86,19 @@ func numberRule(o, n Kind) string {
 		return "J13"
 	}
 	return "J14" // between the floats and json.Number
+}
+
+// source is how a field may be declared to be what it was: the lock takes int for
+// int64.
+func (v value) source() string {
+	words := v.words()
+	switch v.kind {
+	case "int64":
+		return "int or " + words
+	case "uint64":
+		return "uint or " + words
+	}
+	return words
 }
 
 // words spells a kind for a message, in Go where Go has a word.

@@ -7,6 +7,8 @@ import (
 
 // checkEvent resolves an event's type and keys.
 func (u *unit) checkEvent(e *event) {
+	u.checkExported(e, "key", e.Key)
+	u.checkExported(e, "order", e.Order)
 	st := u.structOf(e)
 	if st == nil {
 		e.broken = true

@@ -2,7 +2,10 @@ package gen
 
 import (
 	"fmt"
+	"go/token"
 	"go/types"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/typedoutbox/typedoutbox/internal/directive"
@@ -51,6 +54,66 @@ func (u *unit) keyFunc(e *event, name string, k *directive.Key) *keyFunc {
 	return out
 }
 
+// checkExported reports the paths of a key with a name that is not exported, such
+// as the key that a field has in JSON.
+func (u *unit) checkExported(e *event, name string, k *directive.Key) {
+	if k == nil {
+		return
+	}
+	for _, f := range k.Fields {
+		parts := strings.Split(f.Text, ".")
+		if slices.ContainsFunc(parts, func(s string) bool { return !token.IsIdentifier(s) }) || // which is reported
+			!slices.ContainsFunc(parts, func(s string) bool { return !token.IsExported(s) }) {
+			continue
+		}
+		e.broken = true
+		if path := goPath(e, parts); path != "" {
+			u.report.addf(f.Pos, "%s= names %q, which is a key in JSON; %s= takes names of fields in Go, so write %s", name, f.Text, name, path)
+			continue
+		}
+		u.report.addf(f.Pos, "%s= names %q, which is not exported; use exported fields", name, f.Text)
+	}
+}
+
+// goPath returns the path in Go for one whose parts may be keys in JSON, "" if
+// there is none.
+func goPath(e *event, parts []string) string {
+	if e.obj == nil {
+		return ""
+	}
+	t, path := e.obj.Type(), make([]string, len(parts))
+	for i, part := range parts {
+		f := fieldOf(t, part)
+		if f == nil {
+			return ""
+		}
+		t, path[i] = f.Type(), f.Name()
+	}
+	return strings.Join(path, ".")
+}
+
+// fieldOf returns the exported field of a struct that has a name in Go, or else in
+// JSON.
+func fieldOf(t types.Type, name string) *types.Var {
+	st, ok := t.Underlying().(*types.Struct)
+	if !ok {
+		return nil
+	}
+	var found *types.Var
+	for i := range st.NumFields() {
+		f := st.Field(i)
+		key, _, _ := strings.Cut(reflect.StructTag(st.Tag(i)).Get("json"), ",")
+		switch {
+		case !f.Exported():
+		case f.Name() == name:
+			return f
+		case key == name:
+			found = f
+		}
+	}
+	return found
+}
+
 // keyPart follows a path of fields. It says why a field cannot be part of a
 // key, and what to do.
 func (u *unit) keyPart(root types.Type, path string) (part keyPart, why string) {
@@ -89,10 +152,20 @@ func (u *unit) noField(t types.Type, at, name string) string {
 			}
 		}
 	}
+	if f := fieldOf(t, name); f != nil {
+		return fmt.Sprintf("%s has no field %s, which is a key in JSON; write %s", at, name, f.Name())
+	}
 	if near := directive.Nearest(name, fields); near != "" {
 		return fmt.Sprintf("%s has no field %s; did you mean %s?", at, name, near)
 	}
-	return fmt.Sprintf("%s has no field %s; name an exported field", at, name)
+	const most = 12
+	switch {
+	case len(fields) == 0:
+		return fmt.Sprintf("%s has no field %s, and none that is exported; export one", at, name)
+	case len(fields) > most:
+		fields = append(fields[:most-1], fmt.Sprintf("%s and %d more", fields[most-1], len(fields)-most))
+	}
+	return fmt.Sprintf("%s has no field %s; name an exported one: %s", at, name, strings.Join(fields, ", "))
 }
 
 const keyTypes = "use a string, an integer, or a comparable type whose String method has a value receiver"

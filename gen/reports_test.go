@@ -88,7 +88,7 @@ func TestLineEndsOfAnotherSystem(t *testing.T) {
 
 	_, stderr, code = outboxgen(t, dir, "./badlf", "./badcrlf", "./badbom")
 	require.Equal(t, 1, code)
-	const problem = "/p.go:3:COL: key=No: Made has no field No; name an exported field\n"
+	const problem = "/p.go:3:COL: key=No: Made has no field No; name an exported one: ID, Raw\n"
 	line := func(name, col string) string { return "bad" + name + strings.Replace(problem, "COL", col, 1) }
 	require.Equal(t, line("bom", "30")+line("crlf", "31")+line("lf", "29"), stderr)
 }

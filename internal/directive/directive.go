@@ -70,8 +70,8 @@ func (e *Event) Scope() string {
 	return e.Name.Text
 }
 
-// Key is the value of key= or order=. Fields are paths of exported fields,
-// such as Customer.ID. Scope is zero if the default applies.
+// Key is the value of key= or order=. Fields are paths of identifiers, such as
+// Customer.ID. Scope is zero if the default applies.
 type Key struct {
 	Scope  Word
 	Fields []Word

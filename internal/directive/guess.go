@@ -13,10 +13,24 @@ func choose(word string, allowed []string) string {
 	} else {
 		what = "allowed are " + list(allowed, "and")
 	}
-	if near := Nearest(strings.ToLower(word), allowed); near != "" {
+	if near := meant(strings.ToLower(word), allowed); near != "" {
 		return fmt.Sprintf("did you mean %s? %s", near, what)
 	}
 	return what
+}
+
+// meant returns the word that was shortened, or else the nearest.
+func meant(word string, allowed []string) string {
+	var longer []string
+	for _, a := range allowed {
+		if len(word) > 1 && strings.HasPrefix(a, word) {
+			longer = append(longer, a)
+		}
+	}
+	if len(longer) == 1 {
+		return longer[0]
+	}
+	return Nearest(word, allowed)
 }
 
 // Nearest returns the candidate that word was probably meant to be, "" if

@@ -90,6 +90,14 @@ func TestParseProblems(t *testing.T) {
 		{`^//outbox:event ""`, "//outbox:event has no topic name; write //outbox:event orders.created, for example"},
 		{"//outbox:event a.b ^verzion=2", `unknown key "verzion"; did you mean version? allowed are ` +
 			"version, key, order, alias, reserved, compat and var"},
+		{"//outbox:event a.b ^ver=2", `unknown key "ver"; did you mean version? allowed are ` +
+			"version, key, order, alias, reserved, compat and var"},
+		{"//outbox:allow J06 ^REASON", "write the reason in place of REASON"},
+		{"//outbox:allow outboxtx ^REASON.", "write the reason in place of REASON"},
+		{"//outbox:retired a.b ^REASON", "write the reason in place of REASON"},
+		{"^//outbox-event a.b", `"//outbox-event a.b" is not a directive; write //outbox:event, or reword it if it is prose`},
+		{"^//typedoutbox:event a.b", `"//typedoutbox:event a.b" is not a directive; write //outbox:event, or reword it if it is prose`},
+		{"^//outboxgen:upcast", `"//outboxgen:upcast" is not a directive; write //outbox:upcast, or reword it if it is prose`},
 		{"//outbox:event a.b alias=c,^,d", "alias= has an empty item; separate items by one comma, without spaces"},
 		{"//outbox:event a.b version=^+2", "version=+2 is not a number from 1 to 9999; write it in plain digits"},
 		{"//outbox:event a.b version=^99999999999999999999", "version=99999999999999999999 is not a number from 1 to 9999; write it in plain digits"},
@@ -114,6 +122,7 @@ func TestParseIgnores(t *testing.T) {
 		"//", "// ", "/**/", "//go:generate outboxgen", "// outbox: a table", "// see outbox:event", "//\t//outbox:event a.b",
 		"// outbox:event, and others", "//inbox:event a.b", "// outbox:", "// outbox: events are rows", "//lint:ignore outbox",
 		"/*\n//outbox:event a.b\n*/", "////outbox:event a.b", "//outbox", "// outbox",
+		"// outbox-event, and others", "//outbox-events a.b", "//an outbox-event a.b",
 	} {
 		d, problems := parse(text)
 		require.Nil(t, d, text)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -43,6 +45,9 @@ func notADirective(pos token.Pos, text, fixed string) Problem {
 func resemble(line string) (fixed string, ok bool) {
 	text := strings.TrimLeft(line, " \t")
 	indented := len(text) < len(line)
+	if verb := underOtherName(text); verb != "" && !indented {
+		return "//outbox:" + verb, true
+	}
 	name, rest := letters(text)
 	if distance(strings.ToLower(name), tool) > 2 {
 		return "", false
@@ -67,6 +72,22 @@ func resemble(line string) (fixed string, ok bool) {
 		return "", false
 	}
 	return "//outbox:" + near, true
+}
+
+// otherName is a verb behind another name for the tool, or another sign than a
+// colon: outbox-event, typedoutbox:event, outbox.event.
+var otherName = regexp.MustCompile(`(?i)^(?:[a-z]+[-_]?)?outbox(?:gen|vet)?[-_.:/]+([a-z]+)(?:\s|$)`)
+
+// underOtherName returns the verb, "" if there is none.
+func underOtherName(text string) string {
+	m := otherName.FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	if verb := strings.ToLower(m[1]); slices.Contains(verbs(), verb) {
+		return verb
+	}
+	return ""
 }
 
 // letters splits s behind its leading ASCII letters.

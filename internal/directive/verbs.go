@@ -81,12 +81,8 @@ func (p *parser) fieldPath(key string, path Word) {
 		return
 	}
 	for part := range strings.SplitSeq(path.Text, ".") {
-		switch {
-		case !token.IsIdentifier(part):
+		if !token.IsIdentifier(part) {
 			p.addf(path.Pos, "%s= names %q, which is no path of fields; write Field or Field.Field", key, path.Text)
-			return
-		case !token.IsExported(part):
-			p.addf(path.Pos, "%s= names %q, which is not exported; use exported fields", key, path.Text)
 			return
 		}
 	}
@@ -125,6 +121,7 @@ func (p *parser) retired(d ast.Directive) *Retired {
 	if name.Text == "" || reason == "" {
 		p.addf(p.slash, "//outbox:retired needs the topic's name and a reason; write //outbox:retired NAME REASON")
 	}
+	p.reason(reason)
 	if name.Text != "" {
 		p.topicName(name)
 	}
@@ -139,7 +136,16 @@ func (p *parser) allow(d ast.Directive) *Allow {
 	case !isRule(rule.Text):
 		p.addf(rule.Pos, "%q is not a rule; rules are letters and digits, a letter first, as in J06 or outboxtx", rule.Text)
 	}
+	p.reason(reason)
 	return &Allow{Rule: rule, Reason: reason}
+}
+
+// reason checks that a reason is not what messages write in the place of one.
+func (p *parser) reason(text string) {
+	const placeholder = "REASON"
+	if first, _, _ := strings.Cut(text, " "); strings.Trim(first, ".,:;") == placeholder {
+		p.addf(p.slash+token.Pos(strings.LastIndex(p.text, text)), "write the reason in place of %s", placeholder)
+	}
 }
 
 // firstWord splits free text, whose quotes mean nothing, behind its first word.

@@ -56,6 +56,17 @@
 // outboxgen; see its manual for the list. Export the field, give it a tag or
 // another type, or leave it out with json:"-".
 //
+// It also reports a field of an old payload that an upcast never reads:
+//
+//	//outbox:upcast OrderCreated from=1
+//	func orderCreatedFromV1(old orderCreatedV1) (OrderCreated, error) {
+//		return OrderCreated{OrderID: old.OrderID}, nil // and old.Note?
+//	}
+//
+// Its value in stored rows would be dropped. Use it, or say that nobody needs it
+// with _ = old.Note. A conversion, or a function that old is passed to, counts as
+// reading all.
+//
 // # outboxtx
 //
 // looks into functions that are given a bun.Tx: literals, and functions of the

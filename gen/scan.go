@@ -27,8 +27,11 @@ func (u *unit) scan(f *ast.File) {
 				continue
 			}
 			at := ps.of(c)
-			if d == nil && at.loc == onFunc || d != nil && d.Upcast != nil && at.loc != onFunc {
-				u.strays++
+			switch {
+			case d == nil && at.loc == onFunc:
+				u.strays = append(u.strays, "")
+			case d != nil && d.Upcast != nil && at.loc != onFunc:
+				u.strays = append(u.strays, d.Upcast.Type.Text)
 			}
 			if d == nil || d.Event != nil && at.loc != onType {
 				u.doubt(f, c, at)

@@ -21,7 +21,7 @@ type unit struct {
 	pkg         *packages.Package
 	events      []*event
 	upcasts     []*upcast
-	strays      int // upcasts that are reported and that belong to any event
+	strays      []string // what reported upcasts, which are no steps, say of their event's type
 	allows      []*allow
 	retired     []*directive.Directive
 	unclear     bool            // what the directives say

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/types"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -32,14 +33,14 @@ func (u *unit) addUpcast(d *directive.Directive, fn *ast.FuncDecl, broken bool) 
 func (u *unit) checkUpcasts() {
 	for _, s := range u.upcasts {
 		if s.broken {
-			u.strays++
+			u.strays = append(u.strays, s.Upcast.Type.Text)
 			continue
 		}
 		u.checkSignature(s)
 		if e := u.target(s); e != nil {
 			u.addStep(e, s)
 		} else {
-			u.strays++
+			u.strays = append(u.strays, "")
 		}
 	}
 	for _, e := range u.events {
@@ -133,6 +134,17 @@ func (u *unit) addStep(e *event, s *upcast) {
 	u.checkOld(e, s)
 }
 
+// astray returns how many directives that are no upcasts, since something is wrong
+// with them, may have been meant as those of an event: they name it, or no event.
+func (u *unit) astray(e *event) (n int) {
+	for _, name := range u.strays {
+		if name == e.typeName() || !slices.ContainsFunc(u.events, func(e *event) bool { return e.typeName() == name }) {
+			n++
+		}
+	}
+	return n
+}
+
 // checkOld reports an upcast that takes the struct of the event, by whichever
 // name: the next change of the event would change how rows of the old version are
 // read. That is so even while the two versions look the same.
@@ -196,7 +208,7 @@ func (u *unit) checkChain(e *event) {
 				next.name(), u.spell(next.from), s.name(), u.report.at(s.fn.Name.Pos()), u.spell(s.to), s.name(), u.spell(next.from))
 		}
 	}
-	if len(missing) > e.strays+u.strays { // or else what is wrong with them is reported
+	if len(missing) > e.strays+u.astray(e) { // or else what is wrong with them is reported
 		u.report.addf(e.Version.Pos, "version=%d of %s has no upcast from %s, so stored rows could not be decoded; %s",
 			e.Version.N, e.typeName(), numbers(missing), u.suggest(e, missing[0]))
 	}

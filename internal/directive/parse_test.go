@@ -92,9 +92,9 @@ func TestParseProblems(t *testing.T) {
 			"version, key, order, alias, reserved, compat and var"},
 		{"//outbox:event a.b ^ver=2", `unknown key "ver"; did you mean version? allowed are ` +
 			"version, key, order, alias, reserved, compat and var"},
-		{"//outbox:allow J06 ^REASON", "write the reason in place of REASON"},
-		{"//outbox:allow outboxtx ^REASON.", "write the reason in place of REASON"},
-		{"//outbox:retired a.b ^REASON", "write the reason in place of REASON"},
+		{"//outbox:allow J06 ^REASON", "REASON is no reason; write the reason in its place"},
+		{"//outbox:allow outboxtx ^REASON.", "REASON is no reason; write the reason in its place"},
+		{"//outbox:retired a.b ^REASON", "REASON is no reason; write the reason in its place"},
 		{"^//outbox-event a.b", `"//outbox-event a.b" is not a directive; write //outbox:event, or reword it if it is prose`},
 		{"^//typedoutbox:event a.b", `"//typedoutbox:event a.b" is not a directive; write //outbox:event, or reword it if it is prose`},
 		{"^//outboxgen:upcast", `"//outboxgen:upcast" is not a directive; write //outbox:upcast, or reword it if it is prose`},

@@ -144,7 +144,7 @@ func (p *parser) allow(d ast.Directive) *Allow {
 func (p *parser) reason(text string) {
 	const placeholder = "REASON"
 	if first, _, _ := strings.Cut(text, " "); strings.Trim(first, ".,:;") == placeholder {
-		p.addf(p.slash+token.Pos(strings.LastIndex(p.text, text)), "write the reason in place of %s", placeholder)
+		p.addf(p.slash+token.Pos(strings.LastIndex(p.text, text)), "%s is no reason; write the reason in its place", placeholder)
 	}
 }
 

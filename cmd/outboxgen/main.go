@@ -169,12 +169,14 @@
 //	}{Warehouse: w})
 //
 // A relay that starts names in its log what is skipped. HandleOutbox cannot see
-// what a handler skips that is wrapped in another, as in struct{
-// orders.OutboxHandler }: skip in what HandleOutbox is given, or leave the tracing
+// what a handler skips that is wrapped in another, one that embeds
+// orders.OutboxHandler: skip in what HandleOutbox is given, or leave the tracing
 // of handlers to Mux.Use. A message that reaches a skipped handler all the same
-// spends no attempt, and its error says so. To register by hand, call
-// outbox.Handle for each topic and mux.Require(orders.OutboxTopics()...), which
-// keeps the relay from starting while a topic has no handler.
+// spends no attempt, and its error says so.
+//
+// To register by hand, call outbox.Handle for each topic and
+// mux.Require(orders.OutboxTopics()...), which keeps the relay from starting while
+// a topic has no handler.
 //
 // The interface makes the package import outbox, and with it bun. A package whose
 // events are shared with programs that need neither says so, on a line of its own:

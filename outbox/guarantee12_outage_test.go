@@ -367,7 +367,7 @@ func TestBusyDatabaseIsNoOutage(t *testing.T) {
 	var settlements atomic.Int64
 	var writer bun.Tx
 	through.onBefore(func(query string) error {
-		if strings.Contains(query, "sent_at = CASE") && settlements.Add(1) == 4 {
+		if isSettle(query) && settlements.Add(1) == 4 {
 			return writer.Rollback() // before it becomes an outage
 		}
 		return nil

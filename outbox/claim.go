@@ -23,6 +23,7 @@ const (
 type claimRequest struct {
 	take     takeSet
 	limit    int           // due rows at most, perhaps none
+	deep     bool          // look past rows in front that others have locked
 	suspect  bool          // and one row whose lease expired
 	own      []ID          // tokens under which the relay itself still works: those are no suspects
 	name     string        // claimed_by
@@ -86,67 +87,63 @@ func compareDue(a, b any) int {
 	return cmp.Compare(x, y)
 }
 
-// manyCandidates is how deep a claim looks whose first candidates are locked.
+// manyCandidates is how deep a claim looks that is to see past locked rows.
 const manyCandidates = 10_000
 
 // claimPostgres is one statement. It first finds candidates without locking
 // them, with one index scan a topic, then locks the oldest that nobody else has
 // locked: locking within the scans would touch far more rows than it takes.
 // There are twice as many candidates as asked for, so that two relays that look
-// at once both find work; if all of those are locked, say by somebody in psql,
-// the claim looks manyCandidates deep. The row m is checked again under its lock.
+// at once both find work, and manyCandidates in a deep claim. The row m is
+// checked again under its lock.
 //
 // The claim carries its own expiry: one that was held up, say by a lock on the
 // table, until its client had given up takes nothing, instead of burning the
 // attempts of rows under a token that nobody holds.
+//
+// Postgres plans it anew each time, which takes as long as to claim dozens of
+// rows, so nothing is in it that is not asked for.
 func (s session) claimPostgres(ctx context.Context, req claimRequest) ([]claimed, error) {
 	inTime := fmt.Sprintf("clock_timestamp() < statement_timestamp() + interval '%d microseconds'", req.deadline.Microseconds())
-	suspects := "SELECT NULL::uuid AS id, NULL::timestamptz AS available_at, 0 AS kind WHERE false"
-	if req.suspect {
-		suspects = fmt.Sprintf(`SELECT m.id, m.available_at, CASE WHEN %s THEN %d ELSE %d END AS kind
-	FROM outbox_messages AS m
-	WHERE m.status = 'claimed' AND m.available_at <= statement_timestamp() AND %s AND %s AND %s
-	ORDER BY m.available_at, m.id LIMIT 1 FOR NO KEY UPDATE OF m SKIP LOCKED`,
-			req.take.exhausted(), claimExhausted, claimSuspect, req.foreign(s.sqlDialect)+req.take.takes(), inTurn, inTime)
-	}
-	// due is the oldest of so many candidates that nobody has locked.
-	due := func(candidates int, condition string) string {
-		if req.limit == 0 {
-			return "SELECT NULL::uuid AS id, NULL::timestamptz AS available_at WHERE false"
+	parts, picked := []string{}, []string{}
+	if req.limit > 0 {
+		candidates := 2 * req.limit
+		if req.deep {
+			candidates = max(candidates, manyCandidates)
 		}
-		return fmt.Sprintf(`SELECT m.id, m.available_at FROM outbox_messages AS m
+		parts = append(parts, req.take.taken(), fmt.Sprintf(`due AS MATERIALIZED (
+	SELECT m.id, m.available_at FROM outbox_messages AS m
 	WHERE m.id = ANY (ARRAY(
 			SELECT c.id FROM take CROSS JOIN LATERAL (
 				SELECT m.id, m.available_at FROM outbox_messages AS m
 				WHERE m.topic = take.topic AND m.status = 'pending' AND m.available_at <= statement_timestamp()
-					AND m.version <= take.version AND %s AND %s
+					AND m.version <= take.version AND %s
 				ORDER BY m.available_at, m.id LIMIT %d) AS c
 			ORDER BY c.available_at, c.id LIMIT %d))
 		AND m.status = 'pending' AND m.available_at <= statement_timestamp() AND %s
-	ORDER BY m.available_at, m.id LIMIT %d FOR NO KEY UPDATE OF m SKIP LOCKED`,
-			condition, inTurn, candidates, candidates, inTime, req.limit)
+	ORDER BY m.available_at, m.id LIMIT %d FOR NO KEY UPDATE OF m SKIP LOCKED
+)`, inTurn, candidates, candidates, inTime, req.limit))
+		picked = append(picked, fmt.Sprintf("SELECT id, available_at, %d AS kind FROM due", claimDue))
 	}
-	query := fmt.Sprintf(`WITH RECURSIVE %s, due AS MATERIALIZED (
-	%s
-), behind AS MATERIALIZED (
-	%s
-), suspect AS MATERIALIZED (
-	%s
-), picked AS (
-	SELECT id, available_at, %d AS kind FROM due
-	UNION ALL SELECT id, available_at, %d FROM behind
-	UNION ALL SELECT id, available_at, kind FROM suspect
-)
+	if req.suspect {
+		parts = append(parts, fmt.Sprintf(`suspect AS MATERIALIZED (
+	SELECT m.id, m.available_at, CASE WHEN %s THEN %d ELSE %d END AS kind
+	FROM outbox_messages AS m
+	WHERE m.status = 'claimed' AND m.available_at <= statement_timestamp() AND %s AND %s AND %s
+	ORDER BY m.available_at, m.id LIMIT 1 FOR NO KEY UPDATE OF m SKIP LOCKED
+)`, req.take.exhausted(), claimExhausted, claimSuspect, req.foreign(s.sqlDialect)+req.take.takes(), inTurn, inTime))
+		picked = append(picked, "SELECT id, available_at, kind FROM suspect")
+	}
+	query := fmt.Sprintf(`WITH RECURSIVE %s
 UPDATE outbox_messages AS m
 SET status = 'claimed', attempts = m.attempts + CASE WHEN picked.kind = %d OR m.attempts > %d THEN 0 ELSE 1 END,
 	claimed_at = statement_timestamp(), claimed_by = ?,
 	claim_token = (CASE picked.kind WHEN %d THEN ? WHEN %d THEN ? ELSE ? END)::uuid,
 	available_at = statement_timestamp() + interval '%d microseconds', updated_at = statement_timestamp()
-FROM picked WHERE m.id = picked.id
+FROM (%s) AS picked WHERE m.id = picked.id
 RETURNING %s, picked.kind, %s`,
-		req.take.taken(), due(2*req.limit, "true"), due(manyCandidates, "NOT EXISTS (SELECT 1 FROM due)"), suspects,
-		claimDue, claimDue, claimExhausted, maxMaxAttempts, claimDue, claimSuspect, req.lease.Microseconds(),
-		s.messageColumns("m"), s.micros("picked.available_at"))
+		strings.Join(parts, ", "), claimExhausted, maxMaxAttempts, claimDue, claimSuspect, req.lease.Microseconds(),
+		strings.Join(picked, " UNION ALL "), s.messageColumns("m"), s.micros("picked.available_at"))
 
 	var out []claimed
 	err := s.query(ctx, req.deadline, func(rows *sql.Rows) error {

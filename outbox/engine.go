@@ -45,6 +45,8 @@ type engine struct {
 	suspectsBlocked bool      // an outage: our own renewals come first
 	suspectsAfter   time.Time // then this
 	suspectLook     time.Time // when suspects are looked for next
+
+	lookDeep bool // the claim loop's alone: look past locked rows
 }
 
 func newEngine(cfg relaySettings, wake chan struct{}, hooks *registration, drain bool) *engine {
@@ -55,6 +57,7 @@ func newEngine(cfg relaySettings, wake chan struct{}, hooks *registration, drain
 		room:    make(chan struct{}, 1), record: make(chan struct{}, 1), renewN: make(chan struct{}, 1),
 		flights: map[ID]*flight{}, active: map[*flight]bool{},
 		destinations: newDestinations(),
+		lookDeep:     true,
 	}
 }
 

@@ -151,7 +151,7 @@ func TestStatementsOfARelayNameNoTimeOfTheHost(t *testing.T) {
 		require.Greater(t, len(all), 10)
 		for _, query := range all {
 			for _, instant := range instants(query) {
-				require.True(t, isSettlement(query) || isClaim(query) && !f.postgres, "%s in %s", instant, query)
+				require.True(t, isSettle(query) || isClaim(query) && !f.postgres, "%s in %s", instant, query)
 				require.True(t, due[instant], "%s is nothing that the database has said, in %s", instant, query)
 				released++
 			}

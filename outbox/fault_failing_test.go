@@ -90,7 +90,7 @@ func TestFailingRowsAreNoTightLoop(t *testing.T) {
 		// A look that finds something is followed by another at once.
 		intervals := int(elapsed/(90*time.Millisecond)) + 1
 		require.LessOrEqual(t, seen.looks(), calls+intervals+5, "looks in %v", elapsed)
-		settlements, _ := seen.that(isSettlement)
+		settlements, _ := seen.that(isSettle)
 		require.LessOrEqual(t, len(settlements), calls)
 		all, _ := seen.that(func(string) bool { return true })
 		require.LessOrEqual(t, len(all), 4*(seen.looks()+len(settlements)+intervals)+20, "statements in %v", elapsed)
@@ -138,7 +138,7 @@ func TestNULInOneReasonSpoilsNoOtherOutcome(t *testing.T) {
 			}
 		}
 		require.Zero(t, log.count("the database refuses to record an outcome"), "it is cleaned before it is sent")
-		settlements, _ := seen.that(isSettlement)
+		settlements, _ := seen.that(isSettle)
 		require.Less(t, len(settlements), rows, "they are recorded in batches")
 	})
 }

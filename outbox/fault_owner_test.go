@@ -49,7 +49,7 @@ func TestDeliveryIsSettledByItsIDAndTokenOnly(t *testing.T) {
 		_, err := f.store.Discard(t.Context(), outbox.Filter{IDs: ids[:1]}, "done with")
 		require.NoError(t, err)
 		require.Equal(t, 2, drain(t, r))
-		settlements, _ := seen.that(isSettlement)
+		settlements, _ := seen.that(isSettle)
 		for _, query := range settlements {
 			sets := query[strings.Index(query, "json"):]
 			require.Regexp(t, regexp.MustCompile(`^[^{}]*\[\{"id":"[^"]*","token":"[^"]*","status":`), sets)

@@ -16,9 +16,6 @@ import (
 
 // Guarantee 2: at least once, and not more often than the database says.
 
-// isRecording reports whether a statement records outcomes.
-func isRecording(query string) bool { return strings.Contains(query, "sent_at = CASE") }
-
 func TestAtLeastOnceALostAnswerIsNotALostLease(t *testing.T) {
 	for _, tt := range []struct {
 		what   string
@@ -37,8 +34,8 @@ func TestAtLeastOnceALostAnswerIsNotALostLease(t *testing.T) {
 					var recording atomic.Bool
 					times := map[string]int64{"statement": 1, "commit": 4}[lost] // a look may commit in between
 					f.faults.onAfter(func(query string) error {
-						recording.CompareAndSwap(false, isRecording(query))
-						hit := isRecording(query)
+						recording.CompareAndSwap(false, isSettle(query))
+						hit := isSettle(query)
 						if lost == "commit" {
 							hit = query == "COMMIT" && recording.Load()
 						}
@@ -96,7 +93,7 @@ func TestAtLeastOnceShutdownDoesNotCutOffRecording(t *testing.T) {
 		var answers atomic.Bool
 		refused := make(chan struct{}, 1000)
 		f.faults.onBefore(func(query string) error {
-			if isRecording(query) && !answers.Load() {
+			if isSettle(query) && !answers.Load() {
 				refused <- struct{}{}
 				return io.ErrUnexpectedEOF
 			}
@@ -135,7 +132,7 @@ func TestAtLeastOnceAnEndedLeaseIsNoReasonToStopRecording(t *testing.T) {
 		var away atomic.Bool
 		looks := make(chan struct{}, 1000)
 		f.faults.onBefore(func(query string) error {
-			if isRecording(query) {
+			if isSettle(query) {
 				away.Store(true)
 			}
 			if !away.Load() {

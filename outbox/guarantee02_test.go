@@ -50,7 +50,7 @@ func TestAtLeastOnceRecordsThroughAnOutage(t *testing.T) {
 		f.enqueue(t, plainTopic, numbers(20))
 		var calls, refused atomic.Int64
 		f.faults.onBefore(func(query string) error {
-			if strings.Contains(query, "sent_at = CASE") && refused.Add(1) <= 5 {
+			if isSettle(query) && refused.Add(1) <= 5 {
 				return io.ErrUnexpectedEOF
 			}
 			return nil
@@ -72,7 +72,7 @@ func TestAtLeastOnceStartReturnsWhatCouldNotBeRecorded(t *testing.T) {
 		ids := f.enqueue(t, plainTopic, []string{"a", "b"})
 		var both atomic.Bool // handlers have returned
 		f.faults.onBefore(func(query string) error {
-			if strings.Contains(query, "sent_at = CASE") {
+			if isSettle(query) {
 				if strings.Contains(query, ids[0].String()) && strings.Contains(query, ids[1].String()) {
 					both.Store(true)
 				}

@@ -233,6 +233,39 @@ func TestOutageEndsNothing(t *testing.T) {
 	}
 }
 
+// A relay that has nothing left to renew has not seen the database answer.
+func TestOutageIsNotOverForWantOfWork(t *testing.T) {
+	onEvery(t, func(t *testing.T, f *fixture) {
+		through, log := &faults{}, &logs{}
+		through.onBefore(func(query string) error {
+			if isRenew(query) {
+				return io.ErrUnexpectedEOF
+			}
+			return nil
+		})
+		begun, held := make(chan struct{}, 1), make(gate)
+		r := f.relay(handling(func(context.Context, outbox.Delivery[order]) error {
+			note(begun, struct{}{})
+			held.pass(t)
+			return nil
+		}))
+		r.DB, r.Logger = f.connect(t, through), log.logger()
+		r.Interval, r.ClaimTimeout = time.Hour, 4*time.Second
+		f.enqueue(t, plainTopic, []string{"a"})
+		stop := start(t, r)
+		receive(t, begun, "the delivery")
+		eventually(t, func() bool { return log.count(outageLine) > 0 }, "renewals fail")
+		held.open()
+		eventually(t, func() bool { return f.count(t, outbox.StatusSent) == 1 }, "it is recorded")
+		recorded := time.Now()
+		eventually(t, func() bool { return time.Since(recorded) > time.Second }, "renewals are due again, of nothing")
+		require.Zero(t, log.count(recoveryLine))
+		r.Wake()
+		eventually(t, func() bool { return log.count(recoveryLine) == 1 }, "a claim is answered")
+		require.NoError(t, stop())
+	})
+}
+
 func (f *fixture) databaseName(t *testing.T) (name string) {
 	t.Helper()
 	require.NoError(t, f.db.NewRaw("SELECT current_database()").Scan(t.Context(), &name))
@@ -367,7 +400,7 @@ func TestBusyDatabaseIsNoOutage(t *testing.T) {
 	var settlements atomic.Int64
 	var writer bun.Tx
 	through.onBefore(func(query string) error {
-		if strings.Contains(query, "sent_at = CASE") && settlements.Add(1) == 4 {
+		if isSettle(query) && settlements.Add(1) == 4 {
 			return writer.Rollback() // before it becomes an outage
 		}
 		return nil

@@ -175,7 +175,7 @@ func TestClaimsStayOnTheIndex(t *testing.T) {
 					{"look for suspects", func(query string) bool {
 						return isClaimLook(query) && strings.Contains(query, "m.status = 'claimed' AND m.available_at <=")
 					}, []string{"outbox_messages_leases"}},
-					{"settlement", isSettlement, []string{"outbox_messages_pkey"}},
+					{"settlement", isSettle, []string{"outbox_messages_pkey"}},
 					{"sweep", isSweep, []string{"outbox_messages_done"}},
 				} {
 					queries, _ := seen.that(want.condition)

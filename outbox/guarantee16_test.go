@@ -158,7 +158,7 @@ func TestDrainReturnsDatabaseErrors(t *testing.T) {
 	}{
 		{"before the first look", func(string) bool { return true }},
 		{"of a look", isClaimLook},
-		{"of a settlement", isSettlement},
+		{"of a settlement", isSettle},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			onEvery(t, func(t *testing.T, f *fixture) {
@@ -188,7 +188,7 @@ func TestDrainRecordsWhatItCanAfterAnError(t *testing.T) {
 		f.enqueue(t, plainTopic, []string{"a"})
 		var once atomic.Bool
 		f.faults.onBefore(func(query string) error {
-			if isSettlement(query) && once.CompareAndSwap(false, true) {
+			if isSettle(query) && once.CompareAndSwap(false, true) {
 				return io.ErrUnexpectedEOF
 			}
 			return nil

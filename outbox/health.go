@@ -16,6 +16,7 @@ type health struct {
 
 	mu      sync.Mutex
 	failing map[string]int // operation: failures in a row
+	outage  bool           // logged, and not over
 	since   time.Time
 	silence time.Duration
 	nextLog time.Time
@@ -30,8 +31,8 @@ func (h *health) fail(operation string, err error) time.Duration {
 	if h.failing == nil {
 		h.failing = map[string]int{}
 	}
-	if len(h.failing) == 0 {
-		h.since, h.silence, h.nextLog = now, time.Second, now
+	if !h.outage {
+		h.outage, h.since, h.silence, h.nextLog = true, now, time.Second, now
 	}
 	h.failing[operation]++
 	if !now.Before(h.nextLog) {
@@ -48,14 +49,21 @@ func (h *health) fail(operation string, err error) time.Duration {
 func (h *health) ok(operation string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, failed := h.failing[operation]; !failed {
-		return false
-	}
+	_, failed := h.failing[operation]
 	delete(h.failing, operation)
-	if len(h.failing) == 0 {
+	if h.outage && len(h.failing) == 0 {
+		h.outage = false
 		h.log.Info("outbox: the database answers again", "after", time.Since(h.since).Round(time.Millisecond))
 	}
-	return true
+	return failed
+}
+
+// drop notes that there was no need to try an operation again. That says
+// nothing of the database.
+func (h *health) drop(operation string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.failing, operation)
 }
 
 // isFailing reports whether one of these operations failed the last time it was

@@ -22,7 +22,7 @@ import (
 func isClaim(query string) bool {
 	return strings.Contains(query, "SET status = 'claimed', attempts = ")
 }
-func isSettle(query string) bool  { return strings.Contains(query, "sent_at = CASE") }
+func isSettle(query string) bool  { return strings.Contains(query, "sent_at = ") }
 func isRenew(query string) bool   { return strings.Contains(query, "SET available_at = ") }
 func isRelease(query string) bool { return strings.Contains(query, "attempts = attempts - CASE") }
 func isDelete(query string) bool  { return strings.Contains(query, "DELETE FROM outbox_messages") }

@@ -37,7 +37,13 @@ func (e *engine) takeDue(work context.Context, disowned *orphans, errand errand)
 		e.suspectLook = begun.Add(e.interval)
 	}
 	e.mu.Unlock()
-	n, err := e.claim(work, disowned, errand, room, suspect)
+	n, err := e.claim(work, disowned, errand, room, e.lookDeep, suspect)
+	if err == nil && n == 0 && !e.lookDeep {
+		// What is in front may be locked. An idle relay goes on with deep looks,
+		// which cost it nothing more.
+		n, err = e.claim(work, disowned, errand, room, true, false)
+	}
+	e.lookDeep = err != nil || n == 0
 	if err != nil && suspect {
 		e.mu.Lock()
 		e.suspectLook = begun
@@ -49,12 +55,12 @@ func (e *engine) takeDue(work context.Context, disowned *orphans, errand errand)
 // probe claims one message of a paused topic: a suspect if nothing else is due.
 func (e *engine) probe(work context.Context, disowned *orphans, errand errand) (int, error) {
 	begun := time.Now()
-	n, err := e.claim(work, disowned, errand, 1, false)
+	n, err := e.claim(work, disowned, errand, 1, true, false)
 	e.mu.Lock()
 	suspect := e.maySuspect(begun)
 	e.mu.Unlock()
 	if err == nil && n == 0 && suspect {
-		n, err = e.claim(work, disowned, errand, 0, true)
+		n, err = e.claim(work, disowned, errand, 0, false, true)
 	}
 	if err != nil {
 		return n, err
@@ -70,9 +76,9 @@ func (e *engine) probe(work context.Context, disowned *orphans, errand errand) (
 }
 
 // claim runs one claim, of so many due rows at most.
-func (e *engine) claim(work context.Context, disowned *orphans, errand errand, limit int, suspect bool) (int, error) {
+func (e *engine) claim(work context.Context, disowned *orphans, errand errand, limit int, deep, suspect bool) (int, error) {
 	req := claimRequest{
-		take: errand.take, limit: limit, suspect: suspect, name: e.name, lease: e.claimTimeout, deadline: e.claimStatement,
+		take: errand.take, limit: limit, deep: deep, suspect: suspect, name: e.name, lease: e.claimTimeout, deadline: e.claimStatement,
 	}
 	for i := range req.tokens {
 		token, err := newToken()

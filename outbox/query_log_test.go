@@ -72,9 +72,6 @@ func isClaimLook(query string) bool {
 	return strings.Contains(query, "SELECT c.id FROM take CROSS JOIN LATERAL") || strings.Contains(query, "0 AS kind FROM outbox_messages AS m")
 }
 
-// isSettlement tells a statement that records outcomes.
-func isSettlement(query string) bool { return strings.Contains(query, "sent_at = CASE") }
-
 // isSweep tells a statement that deletes what is past its retention.
 func isSweep(query string) bool { return strings.Contains(query, "DELETE FROM outbox_messages") }
 

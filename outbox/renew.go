@@ -35,8 +35,9 @@ func (e *engine) renewAll(ctx context.Context, conn *ownConn) time.Duration {
 	soon := min(time.Second, e.claimTimeout/10)
 	sess, err := conn.get(ctx, e.renewalStatement)
 	allTouched := true
+	flights := e.renewable()
 	if err == nil {
-		for chunk := range slices.Chunk(e.renewable(), renewBatch) {
+		for chunk := range slices.Chunk(flights, renewBatch) {
 			var touched bool
 			if touched, err = e.renewSome(ctx, sess, chunk); err != nil {
 				break
@@ -58,7 +59,11 @@ func (e *engine) renewAll(ctx context.Context, conn *ownConn) time.Duration {
 		return min(soon, e.outage(ctx, "renew", err))
 	}
 	conn.collided = collisions{}
-	e.health.ok("renew")
+	if len(flights) > 0 {
+		e.health.ok("renew")
+	} else {
+		e.health.drop("renew")
+	}
 	if !e.health.isFailing("claim", "record") { // a sweep may fail for ever, for want of the privilege
 		e.mu.Lock()
 		if e.suspectsBlocked {

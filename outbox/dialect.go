@@ -83,19 +83,6 @@ func (d sqlDialect) recordSet(alias string, columns ...recordColumn) string {
 	return b.String() + " FROM json_each(?)) AS " + alias
 }
 
-// uuidArray is ids as an argument of type uuid[] on Postgres.
-func uuidArray(ids []ID) string {
-	b := make([]byte, 0, len(ids)*len("00000000-0000-0000-0000-000000000000,")+2)
-	b = append(b, '{')
-	for i, id := range ids {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, id.String()...)
-	}
-	return string(append(b, '}'))
-}
-
 type recordColumn struct{ name, pgType string }
 
 // record encodes rows for recordSet.

@@ -52,9 +52,10 @@ func sharedCluster() (*Cluster, error) {
 
 // Start starts a private throwaway server. Each setting, such as "fsync=on", is
 // one of postgresql.conf and comes after the defaults, which are those of
-// Postgres but for fsync=off, full_page_writes=off and max_connections=200. The
-// caller closes it; it also stops when this process ends, however it does. The
-// error is [ErrUnavailable] where there is no Postgres.
+// Postgres but for fsync=off, full_page_writes=off, max_connections=200 and
+// authentication_timeout=10s. The caller closes it; it also stops when this
+// process ends, however it does. The error is [ErrUnavailable] where there is no
+// Postgres.
 func Start(settings ...string) (*Cluster, error) {
 	return startPrivate(settings)
 }

@@ -58,7 +58,8 @@ func TestStart(t *testing.T) {
 	server := postmaster(t, temp)
 	for name, want := range map[string]string{
 		"fsync": "on", "full_page_writes": "off", "synchronous_commit": "on", "max_connections": "20", "work_mem": "5MB",
-		"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "server_encoding": "UTF8",
+		"authentication_timeout": "10s",
+		"listen_addresses":       "127.0.0.1", "unix_socket_directories": "", "server_encoding": "UTF8",
 	} {
 		require.Equal(t, want, show(t, c.URL(), "SHOW "+name), name)
 	}

@@ -28,7 +28,7 @@ func TestAtLeastOnceALostAnswerIsNotALostLease(t *testing.T) {
 	} {
 		for _, lost := range []string{"statement", "commit"} { // two on pgx; see TestLostAnswerToASettlementIsNoLostLease for the others
 			t.Run(tt.what+", answer to the "+lost, func(t *testing.T) {
-				on(t, everywhere[2:3], func(t *testing.T, f *fixture) {
+				on(t, everywhere[2:], func(t *testing.T, f *fixture) {
 					ids := f.enqueue(t, plainTopic, numbers(3))
 					var calls, faulted atomic.Int64
 					var recording atomic.Bool

@@ -50,7 +50,10 @@ const otherRelay = "another relay"
 // returns is not recorded. The other relay never delivers: its leases are over
 // after an [Advance] of a minute.
 //
-// It may be called from a handler, and fails t if there is no lease to lose.
+// It may be called from a handler, and fails t if there is no lease to lose. A
+// message whose handler has just returned is claimed until that is recorded, a few
+// milliseconds later, so enqueue no other message in a test that counts on what
+// becomes of it.
 func LoseLeases(t testing.TB, q bun.IDB) {
 	t.Helper()
 	token := "'" + uuid.NewString() + "'"

@@ -1,13 +1,13 @@
 package payload_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
 	"net/netip"
 	"net/url"
-	"strings"
 	"time"
 	"unsafe"
 )
@@ -68,7 +68,7 @@ type (
 	}
 	Foreign     struct{ U url.URL }
 	ForeignFine struct{ Q url.Values }
-	Builder     struct{ B strings.Builder }
+	Buffer      struct{ B bytes.Buffer }
 
 	base        struct{ ID int }
 	Base        struct{ ID int }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/url"
 	"strings"
 	"time"
@@ -22,15 +23,24 @@ type link struct {
 	dsn   string
 }
 
-// newLink starts a proxy before the server at dsn.
+// newLink starts a proxy before the server at dsn. Its port is none that Linux
+// gives away by itself (from 32768 on, by default), or somebody else could have
+// it by the time that a cut listens again.
 func newLink(name, dsn string) (*link, error) {
 	u, err := url.Parse(dsn)
 	if err != nil {
 		return nil, err
 	}
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.New(io.Discard))
-	l := &link{proxy: toxiproxy.NewProxy(server, name, "127.0.0.1:0", u.Host)}
-	if err := l.proxy.Start(); err != nil {
+	l := &link{}
+	for range 20 {
+		listen := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		l.proxy = toxiproxy.NewProxy(server, name, listen, u.Host)
+		if err = l.proxy.Start(); err == nil {
+			break
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("start the proxy %s: %w", name, err)
 	}
 	u.Host = l.proxy.Listen

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -41,13 +42,21 @@ type (
 	Outcome = outcome
 )
 
-// Claim sends a claim under these tokens.
+// Claim sends a claim under these tokens, and a deep one if nothing due was taken,
+// as a relay does.
 func (s RelayStatements) Claim(ctx context.Context, limit int, suspect bool, own []ID, tokens [3]ID) ([]*Flight, error) {
 	e := s.engine
-	rows, err := e.session.claim(ctx, claimRequest{
+	req := claimRequest{
 		take: e.take, limit: limit, suspect: suspect, own: own, name: e.name,
 		lease: e.claimTimeout, deadline: e.claimStatement, tokens: tokens,
-	})
+	}
+	rows, err := e.session.claim(ctx, req)
+	if err == nil && !slices.ContainsFunc(rows, func(c claimed) bool { return c.kind == claimDue }) {
+		req.deep, req.suspect = true, false
+		var behind []claimed
+		behind, err = e.session.claim(ctx, req)
+		rows = append(rows, behind...)
+	}
 	flights := make([]*Flight, len(rows))
 	for i, c := range rows {
 		flights[i] = &flight{lease: lease{ID: c.msg.ID, Token: tokens[c.kind]}, msg: c.msg, kind: c.kind, due: c.due}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	mathrand "math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -248,12 +249,17 @@ func joinDir(dir string) (*server, error) {
 	return s, nil
 }
 
-// freePort returns a port of 127.0.0.1 that was free a moment ago.
+// freePort returns a port of 127.0.0.1 that was free a moment ago. It is none
+// that Linux gives away by itself (from 32768 on, by default), or somebody else
+// could have it by the time that a crashed server starts again.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	var err error
+	for range 20 {
+		port := 20000 + mathrand.IntN(12000)
+		var l net.Listener
+		if l, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
+		}
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	return port, l.Close()
+	return 0, fmt.Errorf("find a free port: %w", err)
 }
